@@ -1,0 +1,59 @@
+# make test      the tests
+# make build     the binaries, static, in bin/
+# make demo      the whole job on the built-in model: quantize, inspect, dequantize, measure
+# make ci        everything that .ci/run checks
+GO      ?= go
+export CGO_ENABLED ?= 0
+FUZZ    ?= 5s
+TOOLS   = $(GO) tool -modfile=tools/go.mod
+# Packages in which several goroutines share memory.
+RACE    = ./convert ./internal/cli ./internal/stage ./safetensors
+
+.PHONY: build test demo race purego arm64 fuzz-short lint interop bench bench-model dist ci
+
+build:
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+test:
+	$(GO) test ./...
+
+demo: build
+	./scripts/demo.sh
+
+lint:
+	@files="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOLS) staticcheck ./...
+
+race:
+	CGO_ENABLED=1 $(GO) test -race $(RACE)
+
+# The generic code alone, as on machines without kernels of their own.
+purego:
+	$(GO) build -tags purego ./...
+	$(GO) test -tags purego ./...
+
+# Needs qemu-aarch64 (Debian: qemu-user).
+arm64:
+	GOARCH=arm64 $(GO) vet ./...
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64 ./...
+
+# Every fuzz target for a few seconds: make fuzz-short FUZZ=60s for longer.
+fuzz-short:
+	GO=$(GO) FUZZ=$(FUZZ) ./scripts/fuzz.sh
+
+# Other people's software judges our files, in a Python environment of its own.
+interop: build
+	./interop/run.sh
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# A synthetic checkpoint of 1.1 billion parameters, 2.2 GB.
+bench-model:
+	$(GO) run ./internal/benchmodel -o $${DIR:-/tmp/nibble-bench-1.1b}
+
+dist:
+	GO=$(GO) ./scripts/dist.sh
+
+ci: lint test race purego arm64 fuzz-short interop

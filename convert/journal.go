@@ -1,0 +1,110 @@
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"nibble/quant"
+)
+
+// journalName is the file in OUT.partial that says what is finished.
+//
+// Its first line is {"plan":"…"}, the digest of everything that decides the output. Every further line is an entry. A
+// line that was cut by a crash ends the journal: it and what follows count as not written.
+const journalName = "journal.jsonl"
+
+// entry is one finished job.
+type entry struct {
+	Job    string       `json:"job"`
+	CRC    uint32       `json:"crc32c,omitempty"` // of the stored tensors, one behind the other
+	SHA256 string       `json:"sha256,omitempty"` // of a source file
+	Noise  *quant.Noise `json:"noise,omitempty"`
+}
+
+// journal appends entries.
+type journal struct {
+	mu   sync.Mutex
+	file *os.File
+}
+
+// readJournal returns the digest and the entries of a journal, and the number of bytes that were whole.
+func readJournal(r io.Reader) (plan string, done map[string]entry, size int64, err error) {
+	in := bufio.NewReader(r)
+	done = map[string]entry{}
+	for {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return plan, done, size, nil // without its newline a line is not whole
+		}
+		if err != nil {
+			return "", nil, 0, err
+		}
+		if plan == "" {
+			var head struct {
+				Plan string `json:"plan"`
+			}
+			if json.Unmarshal(line, &head) != nil || head.Plan == "" {
+				return "", nil, 0, errors.New("no plan in its first line")
+			}
+			plan = head.Plan
+		} else {
+			var e entry
+			dec := json.NewDecoder(bytes.NewReader(line))
+			dec.DisallowUnknownFields()
+			if dec.Decode(&e) != nil || e.Job == "" {
+				return plan, done, size, nil
+			}
+			done[e.Job] = e
+		}
+		size += int64(len(line))
+	}
+}
+
+// createJournal starts a journal.
+func createJournal(path, plan string) (*journal, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{file: f}
+	return j, j.line(map[string]string{"plan": plan})
+}
+
+// resumeJournal opens a journal that was written for the same plan and cuts what a crash left half written.
+func resumeJournal(path, plan string) (*journal, map[string]entry, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	was, done, size, err := readJournal(f)
+	if err == nil && was != plan {
+		err = errors.New("it was started with other settings, another version or another source; --overwrite starts again")
+	}
+	if err == nil {
+		err = f.Truncate(size)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &journal{file: f}, done, nil
+}
+
+func (j *journal) line(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, err = j.file.Write(append(b, '\n'))
+	return err
+}
+
+func (j *journal) close() error { return j.file.Close() }

@@ -1,0 +1,312 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"nibble/hf"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// layOut fixes every byte of the output that is not a weight, and the place of those that are.
+func (p *Plan) layOut() error {
+	var specs []safetensors.Spec
+	for i := range p.Items {
+		if err := p.outputs(&p.Items[i]); err != nil {
+			return err
+		}
+		specs = append(specs, p.Items[i].Outputs...)
+	}
+	for i := range p.Source.Tensors {
+		p.Params += p.Source.Tensors[i].Elements()
+	}
+	if err := p.memory(); err != nil {
+		return err
+	}
+	var err error
+	if p.Weights, err = safetensors.NewPlan(specs, map[string]string{"format": "pt"}, p.MaxShard); err != nil {
+		return err
+	}
+	if p.Config, err = p.config(); err != nil {
+		return err
+	}
+	return p.files()
+}
+
+// outputs lists the tensors that an item becomes.
+func (p *Plan) outputs(it *Item) error {
+	t := &it.Tensor
+	if it.Spec == nil {
+		x, _ := p.Source.Set.Lookup(t.Source)
+		shape := t.Shape
+		switch r := it.rows; {
+		case r == nil:
+		case len(shape) == 1: // a padded bias
+			shape = []int{r.n}
+		case t.Transposed: // is padded as it is stored
+			r.t.Transposed = false
+			r.out, r.in, r.n, r.k = r.in, r.out, r.k, r.n
+			fallthrough
+		default:
+			shape = []int{r.n, r.k}
+		}
+		it.Outputs = []safetensors.Spec{{Name: t.Name, DType: x.DType, Shape: shape}}
+		return nil
+	}
+	if it.rows == nil {
+		var err error
+		if it.rows, err = newRows(p.Source.Model, *t); err != nil {
+			return err
+		}
+	}
+	for _, x := range p.Format.Tensors(*it.Spec, it.N, it.K) {
+		it.Outputs = append(it.Outputs, safetensors.Spec{Name: it.Name + x.Suffix, DType: x.DType, Shape: x.Shape})
+	}
+	return nil
+}
+
+// config is the source's config.json with what the build changes.
+func (p *Plan) config() ([]byte, error) {
+	c := p.Source.Config
+	q, err := p.quantization("  ")
+	if err != nil {
+		return nil, err
+	}
+	if p.Source.Arch.Tied && !p.tied() {
+		if c, err = c.Set("tie_word_embeddings", []byte("false")); err != nil {
+			return nil, err
+		}
+	}
+	if p.PadMLP > 0 {
+		if c, err = c.Set(p.widthKey(), fmt.Append(nil, p.PadMLP)); err != nil {
+			return nil, err
+		}
+	}
+	if c, err = c.Set("quantization_config", q); err != nil {
+		return nil, err
+	}
+	return c.Raw(), nil
+}
+
+// quantization returns the format's config, indented to stand inside an object at the given indent.
+func (p *Plan) quantization(indent string) ([]byte, error) {
+	modules := p.input().Modules
+	list := make([]quant.Module, len(modules))
+	for i, m := range modules {
+		list[i] = m.Module
+	}
+	raw, err := p.Format.Config(list, p.Options)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, indent, "  "); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// files lists the output. The report comes last: its size is fixed by the plan, too.
+func (p *Plan) files() error {
+	for _, f := range p.Weights.Files {
+		p.Files = append(p.Files, File{f.Name, f.Size})
+	}
+	if index := p.Weights.Index(); index != nil {
+		p.Files = append(p.Files, File{indexName, int64(len(index))})
+	}
+	p.Files = append(p.Files, File{"config.json", int64(len(p.Config))})
+	if name := p.Format.Sidecar(); name != "" {
+		side, err := p.quantization("")
+		if err != nil {
+			return err
+		}
+		p.Files = append(p.Files, File{name, int64(len(side)) + 1})
+	}
+	carry, skipped := p.Source.Carry()
+	for _, name := range carry {
+		info, err := fs.Stat(p.Source.FS, name)
+		if err != nil {
+			return fmt.Errorf("convert: %w", err)
+		}
+		p.Files = append(p.Files, File{name, info.Size()})
+	}
+	if len(skipped) > 0 {
+		p.Notes = append(p.Notes, "not carried over: "+strings.Join(skipped, ", "))
+	}
+	p.Files = append(p.Files, File{ReportName, p.reportSize()})
+	return nil
+}
+
+const indexName = "model.safetensors.index.json"
+
+// Bytes returns the size of the whole output.
+func (p *Plan) Bytes() int64 {
+	var n int64
+	for _, f := range p.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// BitsPerWeight counts all bytes of all tensors over all weights of the source, tied ones once.
+func (p *Plan) BitsPerWeight() float64 { return 8 * float64(p.Weights.TotalSize) / float64(p.Params) }
+
+// padMLP widens the matrices of the dense MLP.
+func (p *Plan) padMLP() error {
+	if p.PadMLP == 0 {
+		return nil
+	}
+	a := p.Source.Arch
+	if a.Experts > 0 || a.Intermediate == 0 {
+		return fmt.Errorf("convert: --pad-mlp pads dense MLPs, not those of %s", a.Name)
+	}
+	if p.PadMLP < 0 {
+		unit := 32
+		for i := range p.Items {
+			if it := &p.Items[i]; it.Role == hf.Down && it.Spec != nil && it.Spec.Group > 0 {
+				unit = lcm(unit, it.Spec.Group)
+			}
+		}
+		unit *= max(p.TensorParallel, 1)
+		p.PadMLP = (a.Intermediate + unit - 1) / unit * unit
+	}
+	if p.PadMLP < a.Intermediate {
+		return fmt.Errorf("convert: --pad-mlp %d is less than the width %d of the MLP", p.PadMLP, a.Intermediate)
+	}
+	if p.PadMLP == a.Intermediate {
+		p.PadMLP = 0 // fits as it is
+		return nil
+	}
+	p.Notes = append(p.Notes, fmt.Sprintf("MLP padded with zeros from %d to %d", a.Intermediate, p.PadMLP))
+	for i := range p.Items {
+		if err := p.pad(&p.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pad gives one item the new width, if it has the old one.
+func (p *Plan) pad(it *Item) error {
+	t := &it.Tensor
+	bias := t.Role == hf.Bias && p.widened(strings.TrimSuffix(t.Name, ".bias"))
+	if it.Role != hf.Gate && it.Role != hf.Up && it.Role != hf.GateUp && it.Role != hf.Down && !bias {
+		return nil
+	}
+	if bias {
+		x, _ := p.Source.Set.Lookup(t.Source)
+		it.rows = &rows{m: p.Source.Model, t: *t, dtype: x.DType, out: t.Shape[0], in: 1, n: p.PadMLP, k: 1, halves: 1, elements: x.DType.Bits() / 8}
+		return nil
+	}
+	r, err := newRows(p.Source.Model, *t)
+	if err != nil {
+		return err
+	}
+	switch it.Role {
+	case hf.Down:
+		r.k, it.K = p.PadMLP, p.PadMLP
+	case hf.GateUp:
+		r.halves = 2
+		r.n, it.N = 2*p.PadMLP, 2*p.PadMLP
+	default:
+		r.n, it.N = p.PadMLP, p.PadMLP
+	}
+	it.rows = r
+	return nil
+}
+
+// keepNonFinite leaves matrices in float that hold a NaN or an infinity, with all that servers fuse them with. It is the
+// one step of planning that reads weights.
+func (p *Plan) keepNonFinite() error {
+	var w worker
+	bad := map[string]bool{} // by fused name
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Spec == nil {
+			continue
+		}
+		r := it.rows
+		if r == nil {
+			var err error
+			if r, err = newRows(p.Source.Model, it.Tensor); err != nil {
+				return err
+			}
+		}
+		strip := max(block, (1<<20)/r.k/block*block)
+		for row0 := 0; row0 < r.n; row0 += strip {
+			_, err := r.read(&w, row0, min(strip, r.n-row0))
+			if errors.Is(err, quant.ErrNonFinite) {
+				it.Spec, it.Reason = nil, "holds a NaN or an infinity"
+				bad[it.Fused] = true
+				break
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for i := range p.Items {
+		if it := &p.Items[i]; it.Spec != nil && it.Fused != "" && bad[it.Fused] {
+			it.Spec, it.Reason = nil, "fused with a matrix that holds a NaN or an infinity"
+		}
+	}
+	return nil
+}
+
+// widened reports whether the module's rows are the width of the MLP.
+func (p *Plan) widened(module string) bool {
+	for i := range p.Items {
+		if it := &p.Items[i]; it.Name == module {
+			return it.Role == hf.Gate || it.Role == hf.Up
+		}
+	}
+	return false
+}
+
+// widthKey is the key of config.json that holds the width of the MLP.
+func (p *Plan) widthKey() string {
+	if p.Source.Arch.Name == "GPT2LMHeadModel" {
+		return "n_inner"
+	}
+	return "intermediate_size"
+}
+
+func lcm(a, b int) int {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
+
+// Bytes that one weight of a strip takes in a worker: the stored source, float32, its code, the packed output.
+const bytesPerWeight = 2 + 4 + 1 + 1
+
+// What a run needs besides the strips: program, plan, stacks.
+const baseMemory = 48 << 20
+
+// memory chooses the size of a strip, smaller where --max-memory demands it.
+func (p *Plan) memory() error {
+	p.strip = 2 << 20
+	if p.MaxMemory == 0 {
+		return nil
+	}
+	widest := 0
+	for i := range p.Items {
+		widest = max(widest, p.Items[i].K)
+	}
+	least := baseMemory + int64(block*widest*bytesPerWeight)
+	if p.MaxMemory < least {
+		return fmt.Errorf("convert: --max-memory %d: one thread needs at least %d bytes (%d rows of %d weights)", p.MaxMemory, least, block, widest)
+	}
+	for p.Threads > 1 && int64(p.Threads)*(least-baseMemory)+baseMemory > p.MaxMemory {
+		p.Threads--
+	}
+	p.strip = min(p.strip, (p.MaxMemory-baseMemory)/int64(p.Threads)/bytesPerWeight)
+	return nil
+}

@@ -1,0 +1,310 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"nibble/build"
+	"nibble/hf"
+	"nibble/loader"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// Settings are everything that decides a build, apart from the source.
+type Settings struct {
+	Format  quant.Format
+	Spec    quant.Spec    // of modules that no rule of the recipe matches
+	Options quant.Options // passed on to the format
+	Recipe  *quant.Recipe // nil: none
+
+	Head, Embedding Choice
+	Target          loader.Target
+	TensorParallel  int
+	PadMLP          int  // width of the MLP in the output; 0: as in the source, -1: the least that fits
+	KeepUnfit       bool // leave in float what the target cannot hold, instead of refusing
+	AllowNonFinite  bool // likewise what has a NaN or an infinity
+
+	MaxShard  int64 // bytes of tensors in a shard
+	MaxMemory int64 // 0: no limit
+	Threads   int
+}
+
+// Choice is whether an optional matrix is quantized.
+type Choice uint8
+
+// The choices. Default depends on format and target.
+const (
+	Default Choice = iota
+	Keep
+	Quantize
+)
+
+// Plan is everything about a build that is known before weights are read.
+type Plan struct {
+	Settings
+	Source  *build.Build
+	Items   []Item // in the order in which shards are filled
+	Weights *safetensors.Plan
+	Config  []byte // config.json
+	Files   []File // of the output, weights first
+	Params  int64  // weights of the source, tied ones once
+	Notes   []string
+
+	strip int64 // weights in a strip
+}
+
+// File is one file of the output.
+type File struct {
+	Name string `json:"name"`
+	Size int64  `json:"bytes"`
+}
+
+// Item is a tensor of the source, or a part of one, on its way to the output.
+type Item struct {
+	loader.Module
+	Tensor  hf.Tensor          // where it comes from
+	Outputs []safetensors.Spec // tensors it becomes
+	Reason  string             // why a matrix is not quantized; "" for what never is
+	solve   quant.Solver
+	rows    *rows
+}
+
+// NewPlan decides what happens to every tensor and checks that the target can hold it.
+func NewPlan(src *build.Build, s Settings) (*Plan, error) {
+	if src.Reader != nil {
+		return nil, fmt.Errorf("convert: %s is already quantized (%s); dequantize it first, or start from the original", src.In("config.json"), src.Reader.Format())
+	}
+	p := &Plan{Settings: s, Source: src, Notes: slices.Clone(src.Notes)}
+	if err := p.decide(); err != nil {
+		return nil, err
+	}
+	if err := s.Recipe.Unused(); err != nil {
+		return nil, err
+	}
+	if err := p.fit(); err != nil {
+		return nil, err
+	}
+	return p, p.layOut()
+}
+
+// decide makes the items.
+func (p *Plan) decide() error {
+	tied := p.Source.Arch.Tied || p.Source.Row(hf.Head) == nil
+	head, embed := p.headChoices(tied)
+	for _, t := range p.Source.Tensors {
+		var err error
+		switch {
+		case t.Role == hf.Embedding && embed:
+			err = p.matrix(t, true)
+		case t.Role == hf.Head:
+			err = p.matrix(t, head)
+		case t.Role.Linear():
+			err = p.linear(t)
+		default:
+			err = p.matrix(t, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if e := p.Source.Row(hf.Embedding); tied && e != nil && head != embed {
+		h := *e // the head becomes a tensor of its own
+		h.Name, h.Role, h.Input = p.headName(), hf.Head, ""
+		return p.matrix(h, head)
+	}
+	return nil
+}
+
+// headChoices resolves the choices for head and embedding. Where both come out alike, a tied model stays tied.
+func (p *Plan) headChoices(tied bool) (head, embed bool) {
+	inPlace := p.Format.RowsSplit() // the one kind of layout whose loader reads a quantized embedding
+	embed = p.Embedding == Quantize || p.Embedding == Default && inPlace
+	switch p.Head {
+	case Quantize:
+		head = true
+	case Default:
+		head = loader.QuantizesHead(p.Target, p.Format.Name())
+		if inPlace && tied {
+			head = embed
+		}
+	}
+	return head, embed
+}
+
+// headName is the name of a head that the source does not have as a tensor.
+func (p *Plan) headName() string {
+	for _, t := range p.Source.Arch.Tensors {
+		if t.Role == hf.Head {
+			return t.Name
+		}
+	}
+	return "lm_head.weight"
+}
+
+// linear adds a matrix of attention or MLP, apart if the format's loaders want its parts apart.
+func (p *Plan) linear(t hf.Tensor) error {
+	if t.Parts == nil || p.Format.RowsSplit() {
+		return p.matrix(t, true)
+	}
+	first := 0
+	for _, part := range t.Parts {
+		x := t
+		x.Name, x.Role, x.Parts, x.PartOf = part.Module+".weight", part.Role, nil, t.Name
+		x.Shape = []int{part.Rows, t.In()}
+		x.Offset += int64(first) * int64(t.In())
+		first += part.Rows
+		if err := p.matrix(x, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matrix adds an item; quantize is what is wanted unless the recipe keeps it.
+func (p *Plan) matrix(t hf.Tensor, quantize bool) error {
+	it := Item{Tensor: t, Module: loader.Module{Role: t.Role, Layer: t.Layer, Expert: t.Expert}}
+	it.Name = t.Name
+	if t.Role.Linear() || t.Role == hf.Head || t.Role == hf.Embedding {
+		it.Name, it.Fused, it.N, it.K = t.Module(), t.Fused, t.Out(), t.In()
+		it.Head, it.Embed = t.Role == hf.Head, t.Role == hf.Embedding
+		spec, keep := p.Recipe.Apply(it.Name, p.Spec)
+		switch {
+		case !quantize:
+			it.Reason = "not asked for"
+		case keep:
+			it.Reason = "kept by the recipe"
+		default:
+			it.Spec = &spec
+		}
+	}
+	p.Items = append(p.Items, it)
+	return nil
+}
+
+// fit checks every module against the layout and the target.
+func (p *Plan) fit() error {
+	if err := p.padMLP(); err != nil {
+		return err
+	}
+	if p.AllowNonFinite {
+		if err := p.keepNonFinite(); err != nil {
+			return err
+		}
+	}
+	unfit := p.problems()
+	for len(unfit) > 0 && p.KeepUnfit {
+		kept := false
+		for i := range p.Items {
+			it := &p.Items[i]
+			for _, u := range unfit {
+				same := u.Module == it.Name || u.Module != "" && it.Fused != "" && it.Fused == p.fused(u.Module)
+				if it.Spec != nil && same {
+					it.Spec, it.Reason, kept = nil, u.Rule, true
+				}
+			}
+		}
+		if !kept {
+			break // about the model as a whole, or about what is not quantized
+		}
+		unfit = p.problems()
+	}
+	if len(unfit) > 0 {
+		return &Unfit{Target: p.Target, Format: p.Format.Name(), Problems: unfit}
+	}
+	if !slices.ContainsFunc(p.Items, func(it Item) bool { return it.Spec != nil }) {
+		return fmt.Errorf("convert: nothing is left to quantize in %s", p.Source.In(p.Source.Weights))
+	}
+	return nil
+}
+
+func (p *Plan) fused(module string) string {
+	for i := range p.Items {
+		if p.Items[i].Name == module {
+			return p.Items[i].Fused
+		}
+	}
+	return ""
+}
+
+// problems asks format and loader about the modules as they are now.
+func (p *Plan) problems() []loader.Problem {
+	var hard []loader.Problem
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Spec == nil {
+			continue
+		}
+		var err error
+		if it.solve, err = p.Format.Solver(*it.Spec); err == nil {
+			err = p.Format.CheckShape(*it.Spec, it.N, it.K)
+		}
+		if err != nil {
+			fix := "--unfit keep"
+			if it.Head {
+				fix = "--lm-head keep"
+			}
+			hard = append(hard, loader.Problem{Module: it.Name, Rule: err.Error(), Fix: fix})
+		}
+	}
+	if len(hard) > 0 {
+		return hard
+	}
+	var notes []string
+	for _, x := range loader.Check(p.Target, p.input()) {
+		switch {
+		case !x.Soft:
+			hard = append(hard, x)
+		case x.Module == "":
+			notes = append(notes, x.Rule)
+		default:
+			notes = append(notes, x.Module+": "+x.Rule)
+		}
+	}
+	if len(hard) == 0 {
+		p.Notes = append(p.Notes, notes...)
+	}
+	return hard
+}
+
+func (p *Plan) input() loader.Input {
+	in := loader.Input{Format: p.Format.Name(), CheckpointFormat: p.Options.CheckpointFormat, Arch: p.Source.Arch,
+		Tied: p.tied(), TensorParallel: p.TensorParallel}
+	for i := range p.Items {
+		if it := &p.Items[i]; it.N > 0 {
+			in.Modules = append(in.Modules, it.Module)
+		}
+	}
+	return in
+}
+
+// tied reports whether the output's head is its embedding.
+func (p *Plan) tied() bool {
+	return !slices.ContainsFunc(p.Items, func(it Item) bool { return it.Head })
+}
+
+// Unfit is the error of a plan that the target cannot hold.
+type Unfit struct {
+	Target   loader.Target
+	Format   string
+	Problems []loader.Problem
+}
+
+// Error names the first module with its rule and fix, and how many others share the rule or break another.
+func (u *Unfit) Error() string {
+	first := u.Problems[0]
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s for %s: ", u.Format, u.Target)
+	if first.Module != "" {
+		fmt.Fprintf(&b, "%s: ", first.Module)
+	}
+	b.WriteString(first.Rule)
+	if first.Fix != "" {
+		fmt.Fprintf(&b, "; %s", first.Fix)
+	}
+	if n := len(u.Problems) - 1; n > 0 {
+		fmt.Fprintf(&b, " (and %d more)", n)
+	}
+	return b.String()
+}

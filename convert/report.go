@@ -1,0 +1,202 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"nibble/internal/version"
+	"nibble/quant"
+)
+
+// ReportName is the file that says how a build was made and what it lost.
+const ReportName = "quantization_report.json"
+
+// Report is the content of quantization_report.json. The same input and flags give the same report but for Time.
+type Report struct {
+	Tool    string         `json:"tool"`
+	Time    string         `json:"time"` // RFC 3339, UTC
+	Source  ReportSource   `json:"source"`
+	Flags   map[string]any `json:"flags"`
+	Totals  Totals         `json:"totals"`
+	Notes   []string       `json:"notes"`
+	Carried []string       `json:"carried_over"` // tensors that no table knows, copied as they are
+	Tensors []ReportTensor `json:"tensors"`
+}
+
+// ReportSource identifies the input.
+type ReportSource struct {
+	Architecture   string       `json:"architecture"`
+	Tied           bool         `json:"tie_word_embeddings"`
+	StackedExperts bool         `json:"stacked_experts"`
+	Files          []SourceFile `json:"files"`
+}
+
+// SourceFile is one weight file of the input.
+type SourceFile struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// Totals sum up a build.
+type Totals struct {
+	Parameters    int64   `json:"parameters"`
+	Quantized     int64   `json:"quantized_parameters"`
+	TensorBytes   int64   `json:"tensor_bytes"`
+	BitsPerWeight float64 `json:"bits_per_weight"` // all tensor bytes over all parameters
+	SQNR          Decibel `json:"sqnr_db"`         // of all quantized weights together
+	SQNRMin       Decibel `json:"sqnr_db_min"`
+	SQNRMinTensor string  `json:"sqnr_db_min_tensor"`
+}
+
+// ReportTensor is one matrix of the source, or one part of it.
+type ReportTensor struct {
+	Name   string   `json:"name"` // module in the build
+	Source string   `json:"source"`
+	Shape  []int    `json:"shape"`
+	Kept   string   `json:"kept,omitempty"` // why it is not quantized
+	Method string   `json:"method,omitempty"`
+	Bits   int      `json:"bits,omitempty"`
+	Group  int      `json:"group_size,omitempty"`
+	Zero   string   `json:"zero,omitempty"`
+	Bytes  int64    `json:"bytes"`
+	SQNR   *Decibel `json:"sqnr_db,omitempty"`
+	Max    *Figure  `json:"max_error,omitempty"`
+}
+
+// Decibel is a ratio in dB with four decimals. A tensor without noise has none: it is written as null.
+type Decibel float64
+
+// MarshalJSON writes null for an infinity.
+func (d Decibel) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(d), 0) || math.IsNaN(float64(d)) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(d), 'f', 4, 64), nil
+}
+
+// UnmarshalJSON reads null as +Inf.
+func (d *Decibel) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*d = Decibel(math.Inf(1))
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(b), 64)
+	*d = Decibel(f)
+	return err
+}
+
+// Figure is a number with six significant digits.
+type Figure float64
+
+// MarshalJSON writes it in scientific notation, so that its length is bounded.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(f), 'e', 5, 64), nil
+}
+
+// The longest text that a figure can take, in bytes, for planning the size of the report.
+const (
+	widestDecibel = Decibel(-1234.5678)
+	widestFigure  = Figure(-1.23456e-300)
+)
+
+// report fills everything but what only the run knows: digests and noise, for which the widest values stand.
+func (p *Plan) report(noise map[string]*quant.Noise, sums map[string]string) *Report {
+	r := &Report{Tool: "nibble " + version.String(), Time: "0000-00-00T00:00:00Z", Flags: p.flags(), Notes: p.Notes,
+		Carried: []string{}, Tensors: []ReportTensor{}}
+	if r.Notes == nil {
+		r.Notes = []string{}
+	}
+	r.Source = ReportSource{Architecture: p.Source.Arch.Name, Tied: p.Source.Arch.Tied, StackedExperts: p.Source.Stacked}
+	for _, f := range p.Source.Set.Files() {
+		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.File.Size(), sums[f.Name]})
+	}
+	r.Totals = Totals{Parameters: p.Params, TensorBytes: p.Weights.TotalSize,
+		BitsPerWeight: math.Round(p.BitsPerWeight()*1e4) / 1e4, SQNR: widestDecibel, SQNRMin: widestDecibel}
+	var all quant.Noise
+	worst := math.Inf(1)
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.N == 0 {
+			if it.Role == 0 {
+				r.Carried = append(r.Carried, it.Tensor.Name)
+			}
+			continue
+		}
+		t := ReportTensor{Name: it.Name, Source: it.Tensor.Source, Shape: []int{it.N, it.K}, Kept: it.Reason}
+		for _, o := range it.Outputs {
+			t.Bytes += bytesOf(o)
+		}
+		if s := it.Spec; s != nil {
+			t.Method, t.Bits, t.Group, t.Zero = s.Method, s.Bits, s.GroupSize(it.K), s.Zero.String()
+			r.Totals.Quantized += int64(it.N) * int64(it.K)
+			db, most := widestDecibel, widestFigure
+			if n := noise[it.Name]; n != nil {
+				db, most = Decibel(n.SQNR()), Figure(n.Max)
+				all.Merge(*n)
+				if n.SQNR() < worst {
+					worst, r.Totals.SQNRMinTensor = n.SQNR(), it.Name
+				}
+			} else if len(it.Name) > len(r.Totals.SQNRMinTensor) {
+				r.Totals.SQNRMinTensor = it.Name
+			}
+			t.SQNR, t.Max = &db, &most
+		}
+		r.Tensors = append(r.Tensors, t)
+	}
+	if noise != nil {
+		r.Totals.SQNR, r.Totals.SQNRMin = Decibel(all.SQNR()), Decibel(worst)
+	}
+	return r
+}
+
+// encode writes the report, one tensor a line, padded with spaces to the planned size.
+func (r *Report) encode(size int64) ([]byte, error) {
+	var b bytes.Buffer
+	tensors := r.Tensors
+	head := *r
+	head.Tensors = nil
+	raw, err := json.MarshalIndent(head, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	b.Write(bytes.TrimSuffix(raw, []byte("null\n}")))
+	b.WriteByte('[')
+	for i, t := range tensors {
+		line, err := json.Marshal(t)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "\n    %s", line)
+	}
+	b.WriteString("\n  ]\n}")
+	pad := size - int64(b.Len()) - 1
+	if size > 0 && pad < 0 {
+		return nil, fmt.Errorf("convert: %s: %d bytes longer than planned", ReportName, -pad)
+	}
+	b.Write(bytes.Repeat([]byte{' '}, int(max(pad, 0))))
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// reportSize is the length of a report in which every figure takes its widest form.
+func (p *Plan) reportSize() int64 {
+	sums := map[string]string{}
+	for _, f := range p.Source.Set.Files() {
+		sums[f.Name] = string(bytes.Repeat([]byte{'0'}, 64))
+	}
+	raw, err := p.report(nil, sums).encode(0)
+	if err != nil {
+		return 0 // cannot be: a report has only plain values
+	}
+	return int64(len(raw))
+}
+
+func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05Z") }

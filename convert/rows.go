@@ -1,0 +1,133 @@
+package convert
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"nibble/hf"
+	"nibble/internal/half"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// rows reads rows of a float matrix, padded to the size of the output.
+type rows struct {
+	m        *hf.Model
+	t        hf.Tensor
+	dtype    safetensors.DType
+	first    int // row of the tensor at which the matrix starts: a part of a fused one
+	out, in  int // rows and columns that are there
+	n, k     int // rows and columns of the output
+	halves   int // 2 where rows are gate and up one behind the other and each is padded; otherwise 1
+	elements int // bytes of an element
+}
+
+func newRows(m *hf.Model, t hf.Tensor) (*rows, error) {
+	x, _ := m.Set.Lookup(t.Source)
+	if !x.DType.IsFloat() {
+		return nil, fmt.Errorf("convert: %s is %s: only BF16, F16, F32 and F64 weights can be quantized", t.Name, x.DType)
+	}
+	return &rows{m: m, t: t, dtype: x.DType, out: t.Out(), in: t.In(), n: t.Out(), k: t.In(), halves: 1,
+		elements: x.DType.Bits() / 8}, nil
+}
+
+// source returns the row of the stored matrix that output row n comes from, or -1 for a row of padding.
+func (r *rows) source(n int) int {
+	padded, real := r.n/r.halves, r.out/r.halves
+	half, i := n/padded, n%padded
+	if i >= real {
+		return -1
+	}
+	return r.first + half*real + i
+}
+
+// read returns count rows of float32 from row0 on, [count, k]. The slice belongs to the worker.
+func (r *rows) read(w *worker, row0, count int) ([]float32, error) {
+	dst := grow(&w.floats, count*r.k)
+	if r.t.Transposed {
+		return dst, r.readColumns(w, dst, row0, count)
+	}
+	for n := 0; n < count; {
+		src := r.source(row0 + n)
+		if src < 0 {
+			clear(dst[n*r.k : (n+1)*r.k])
+			n++
+			continue
+		}
+		run := 1 // rows that follow one another in the file
+		for n+run < count && r.source(row0+n+run) == src+run {
+			run++
+		}
+		raw := grow(&w.raw, run*r.in*r.elements)
+		off := (r.t.Offset + int64(src)*int64(r.in)) * int64(r.elements)
+		if err := r.m.Set.ReadAt(r.t.Source, raw, off); err != nil {
+			return nil, err
+		}
+		for i := range run {
+			row := dst[(n+i)*r.k : (n+i+1)*r.k]
+			decode(r.dtype, row[:r.in], raw[i*r.in*r.elements:])
+			clear(row[r.in:])
+		}
+		n += run
+	}
+	return dst, r.finite(dst, row0)
+}
+
+// readColumns reads rows of a matrix that is stored [in, out].
+func (r *rows) readColumns(w *worker, dst []float32, row0, count int) error {
+	clear(dst)
+	have := min(count, max(r.out-row0, 0)) // rows behind the last are padding
+	raw, line := grow(&w.raw, have*r.elements), grow(&w.row, have)
+	for k := range r.in {
+		if have == 0 {
+			break
+		}
+		off := (r.t.Offset + int64(k)*int64(r.out) + int64(row0)) * int64(r.elements)
+		if err := r.m.Set.ReadAt(r.t.Source, raw, off); err != nil {
+			return err
+		}
+		decode(r.dtype, line, raw)
+		for n, f := range line {
+			dst[n*r.k+k] = f
+		}
+	}
+	return r.finite(dst, row0)
+}
+
+// finite names the first weight that is not.
+func (r *rows) finite(w []float32, row0 int) error {
+	if i := quant.NonFinite(w); i >= 0 {
+		return fmt.Errorf("convert: %s: row %d, column %d is %v: %w; --allow-nonfinite keeps such tensors as they are",
+			r.t.Name, r.source(row0+i/r.k), i%r.k, w[i], quant.ErrNonFinite)
+	}
+	return nil
+}
+
+// decode widens len(dst) stored elements. F64 is rounded to float32.
+func decode(d safetensors.DType, dst []float32, src []byte) {
+	switch d {
+	case safetensors.BF16:
+		half.DecodeBF16(dst, src)
+	case safetensors.F16:
+		half.DecodeF16(dst, src)
+	case safetensors.F32:
+		half.DecodeF32(dst, src)
+	case safetensors.F64:
+		for i := range dst {
+			dst[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:])))
+		}
+	}
+}
+
+// encode rounds len(src) values to the type.
+func encode(d safetensors.DType, dst []byte, src []float32) {
+	switch d {
+	case safetensors.BF16:
+		half.EncodeBF16(dst, src)
+	case safetensors.F16:
+		half.EncodeF16(dst, src)
+	case safetensors.F32:
+		half.EncodeF32(dst, src)
+	}
+}

@@ -1,0 +1,232 @@
+// Package cli holds the commands: flags, help, progress, what is printed where, and exit codes. The work is done
+// elsewhere.
+//
+// Results go to standard output, progress and messages to standard error. With --json the result is one JSON object.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"nibble/build"
+	"nibble/convert"
+	"nibble/demo"
+	"nibble/hf"
+	"nibble/internal/stage"
+	"nibble/internal/version"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // the job could not be done
+	exitUsage  = 2 // the command line says something that cannot be
+	exitInput  = 3 // an input file is bad, or is not what it should be
+	exitGate   = 4 // done, but a quality gate was missed
+)
+
+// coded is an error with an exit code of its own.
+type coded struct {
+	error
+	code int
+}
+
+func (c coded) Unwrap() error { return c.error }
+
+func usagef(format string, args ...any) error { return coded{fmt.Errorf(format, args...), exitUsage} }
+
+// inputError marks whatever went wrong while an input was opened.
+func inputError(err error) error {
+	var c coded
+	if err == nil || errors.As(err, &c) {
+		return err
+	}
+	return coded{err, exitInput}
+}
+
+// exitCode maps an error to an exit code.
+func exitCode(err error) int {
+	var c coded
+	var defect *quant.Defect
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &c):
+		return c.code
+	case errors.Is(err, safetensors.ErrCorrupt), errors.Is(err, hf.ErrMismatch), errors.Is(err, quant.ErrNonFinite),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &defect):
+		return exitInput // found while working
+	}
+	return exitFailed
+}
+
+// Main runs a command and exits.
+func Main(root *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills
+	code := Execute(ctx, root)
+	os.Exit(code)
+}
+
+// Execute runs a command and returns its exit code. An error is one line on standard error.
+func Execute(ctx context.Context, root *cobra.Command) int {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = version.String()
+	root.SetVersionTemplate("nibble {{.Name}} {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{err, exitUsage} })
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil {
+		line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)
+	}
+	return exitCode(err)
+}
+
+// noMore is cobra's argument check with the exit code of a usage error.
+func noMore(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usagef("unexpected argument %q", args[n])
+		}
+		return nil
+	}
+}
+
+// common are the flags that every command has.
+type common struct {
+	json    bool
+	quiet   bool
+	threads int
+}
+
+func (c *common) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&c.json, "json", false, "print the result as one JSON object")
+	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
+	f.IntVarP(&c.threads, "threads", "t", runtime.GOMAXPROCS(0), "worker threads")
+}
+
+func (c *common) check() error {
+	if c.threads < 1 || c.threads > 4096 {
+		return usagef("--threads %d: want 1 to 4096", c.threads)
+	}
+	return nil
+}
+
+// demoName is what the demo is called where a model's folder would be.
+const demoName = "demo"
+
+// openModel opens the folder that an argument names, or the demo without one.
+func openModel(args []string) (*hf.Folder, string, error) {
+	if len(args) == 0 {
+		f, err := hf.NewFolder("", demo.FS(), "")
+		return f, demoName, err
+	}
+	f, err := hf.Find(args[0])
+	if err != nil {
+		return nil, "", inputError(err)
+	}
+	path := args[0]
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return f, filepath.Base(path), nil
+}
+
+// source adds the flags that decide what a checkpoint leaves open.
+type source struct {
+	arch, tie, vocab string
+}
+
+func (s *source) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.arch, "arch", "", "generic: do without the architecture's table and take every 2-D *.weight that looks like a linear")
+	f.StringVar(&s.tie, "tie", "", "yes, no: whether head and embedding are one, where config and file disagree")
+	f.StringVar(&s.vocab, "vocab", "", "config, file: whose number of rows holds, where the embedding is longer than vocab_size")
+}
+
+func (s *source) options() (hf.Options, error) {
+	o := hf.Options{Tie: s.tie, Vocab: s.vocab}
+	switch s.arch {
+	case "":
+	case "generic":
+		o.Generic = true
+	default:
+		return o, usagef("--arch %q: the only value is generic", s.arch)
+	}
+	if s.tie != "" && s.tie != "yes" && s.tie != "no" {
+		return o, usagef("--tie %q: want yes or no", s.tie)
+	}
+	if s.vocab != "" && s.vocab != "config" && s.vocab != "file" {
+		return o, usagef("--vocab %q: want config or file", s.vocab)
+	}
+	return o, nil
+}
+
+func (s *source) open(f *hf.Folder) (*build.Build, error) {
+	o, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	b, err := build.Open(f, o)
+	return b, inputError(err)
+}
+
+// output are the flags of commands that write a folder.
+type output struct {
+	out       string
+	overwrite bool
+	maxShard  string
+}
+
+func (o *output) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.out, "output", "o", "", "folder to write (default: a name made of the model's and the settings, in the current folder)")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace the output folder if it is a model, and what an interrupted run left")
+	f.StringVar(&o.maxShard, "max-shard-size", "5GB", "most bytes of tensors in one file (kB, MB, GB; KiB, MiB, GiB)")
+}
+
+func (o *output) mode() stage.Mode {
+	if o.overwrite {
+		return stage.Overwrite
+	}
+	return stage.Fresh
+}
+
+// printJSON writes v as indented JSON.
+func printJSON(cmd *cobra.Command, v any) error {
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// notes prints what was decided or found, one line each.
+func notes(cmd *cobra.Command, list []string) {
+	for _, n := range list {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: note: %s\n", cmd.Name(), n)
+	}
+}
+
+// printFiles prints the files of an output with their sizes.
+func printFiles(w io.Writer, files []convert.File) {
+	var total int64
+	for _, f := range files {
+		fmt.Fprintf(w, "%15d  %s\n", f.Size, f.Name)
+		total += f.Size
+	}
+	fmt.Fprintf(w, "%15d  bytes in %d files\n", total, len(files))
+}

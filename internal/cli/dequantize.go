@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"nibble/build"
+	"nibble/convert"
+	"nibble/formats"
+	"nibble/hf"
+	"nibble/internal/stage"
+	"nibble/internal/version"
+	"nibble/loader"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// dequantizeOptions are the flags of dequantize.
+type dequantizeOptions struct {
+	common
+	source
+	output
+	dtype   string
+	against string
+	dry     bool
+}
+
+// NewDequantizeCommand returns the command that expands builds.
+func NewDequantizeCommand() *cobra.Command {
+	o := new(dequantizeOptions)
+	cmd := &cobra.Command{
+		Use:   "dequantize [BUILD]",
+		Short: "Expand a quantized build to a plain checkpoint",
+		Long: `Expand a quantized build, ours or another tool's, to a plain checkpoint: every weight as its loaders compute with it, under
+the names and in the shapes of the original architecture, without quantization_config.
+
+BUILD is a folder, a .safetensors file beside its config.json, or a hub id found in the local cache. Without one the
+built-in demo is quantized (awq, group 128), expanded, and measured against the original. With --against ORIGINAL every
+matrix is measured: SQNR in dB, beside the figure that the build's own report states.`,
+		Example: `  dequantize                                      # the whole circle on the demo
+  dequantize ./demo-awq-g128 -o ./plain --dtype f32
+  dequantize ./build -o ./plain --against ./original`,
+		Args: noMore(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runDequantize(cmd, args, o) },
+	}
+	o.common.register(cmd)
+	o.source.register(cmd)
+	o.output.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.dtype, "dtype", "bf16", "bf16, f16, f32: type of all float tensors")
+	f.StringVar(&o.against, "against", "", "the original model, to measure what every matrix lost")
+	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
+	return cmd
+}
+
+// dtypes are the values of --dtype.
+var dtypes = map[string]safetensors.DType{"bf16": safetensors.BF16, "f16": safetensors.F16, "f32": safetensors.F32}
+
+func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	dtype, ok := dtypes[o.dtype]
+	if !ok {
+		return usagef("--dtype %q: want bf16, f16 or f32", o.dtype)
+	}
+	maxShard, err := parseSize("max-shard-size", o.maxShard)
+	if err != nil {
+		return err
+	}
+	var b, original *build.Build
+	if len(args) == 0 {
+		var cleanUp func()
+		if b, original, cleanUp, err = demoBuild(cmd.Context(), o.threads); err != nil {
+			return err
+		}
+		defer cleanUp()
+		if o.out == "" {
+			o.out = "demo-awq-g128-" + o.dtype
+		}
+	} else {
+		folder, name, err := openModel(args)
+		if err != nil {
+			return err
+		}
+		if o.out == "" {
+			o.out = name + "-" + o.dtype
+		}
+		if b, err = o.source.open(folder); err != nil {
+			return err
+		}
+		defer b.Set.Close()
+	}
+	if o.against != "" {
+		folder, _, err := openModel([]string{o.against})
+		if err != nil {
+			return err
+		}
+		if original, err = o.source.open(folder); err != nil {
+			return err
+		}
+		defer original.Set.Close()
+	}
+	x, err := convert.NewExpansion(b, dtype, maxShard)
+	if err != nil {
+		return inputError(err)
+	}
+	x.Threads, x.Against = o.threads, original
+	notes(cmd, append(append([]string{}, b.Notes...), x.Notes...))
+	if o.dry {
+		return printExpansion(cmd, o, x, nil)
+	}
+	if err := stage.Check(o.out, b.Path, o.mode()); err != nil {
+		return err
+	}
+	layers := x.Layers()
+	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, x.Costs(), func(job string) string { return layers[job] })
+	losses, err := x.Run(cmd.Context(), o.out, o.mode(), show.report)
+	show.finish()
+	if err != nil {
+		return err
+	}
+	return printExpansion(cmd, o, x, losses)
+}
+
+// demoBuild quantizes the demo into a temporary folder.
+func demoBuild(ctx context.Context, threads int) (b, original *build.Build, cleanUp func(), err error) {
+	folder, _, err := openModel(nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if original, err = build.Open(folder, hf.Options{}); err != nil {
+		return nil, nil, nil, err
+	}
+	format, err := formats.ByName("awq")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	plan, err := convert.NewPlan(original, convert.Settings{Format: format, Target: loader.VLLMCPU, Threads: threads,
+		Spec:    quant.Spec{Bits: 4, Group: 128, Zero: quant.Integer, Method: quant.Search, Scale: safetensors.BF16},
+		Options: quant.Options{Version: version.Number()}})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "nibble-")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cleanUp = func() { os.RemoveAll(dir) }
+	out := filepath.Join(dir, "demo-awq-g128")
+	if _, err = (&convert.Run{Plan: plan, Out: out}).Quantize(ctx, nil); err == nil {
+		if folder, err = hf.NewFolder(out, os.DirFS(out), ""); err == nil {
+			b, err = build.Open(folder, hf.Options{})
+		}
+	}
+	if err != nil {
+		cleanUp()
+		return nil, nil, nil, err
+	}
+	return b, original, cleanUp, nil
+}
+
+// printExpansion prints what was, or in a dry run would be, written.
+func printExpansion(cmd *cobra.Command, o *dequantizeOptions, x *convert.Expansion, losses []*convert.Loss) error {
+	if o.json {
+		return printJSON(cmd, struct {
+			Output string          `json:"output"`
+			Files  []convert.File  `json:"files"`
+			Bytes  int64           `json:"bytes"`
+			Notes  []string        `json:"notes"`
+			Loss   []*convert.Loss `json:"loss,omitempty"`
+		}{o.out, x.Files, x.Bytes(), append([]string{}, x.Notes...), losses})
+	}
+	w := cmd.OutOrStdout()
+	for _, l := range losses {
+		stated := ""
+		if l.Stated != nil {
+			stated = fmt.Sprintf("  report: %8.4f", float64(*l.Stated))
+		}
+		fmt.Fprintf(w, "%10.4f dB%s  %s\n", float64(l.SQNR), stated, l.Name)
+	}
+	printFiles(w, x.Files)
+	done := "written"
+	if o.dry {
+		done = "nothing written"
+	}
+	fmt.Fprintf(w, "%s: %s; %s\n", o.out, x.DType, done)
+	return nil
+}

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"nibble/build"
+	"nibble/hf"
+	"nibble/loader"
+	"nibble/quant"
+)
+
+// inspectOptions are the flags of inspect.
+type inspectOptions struct {
+	common
+	source
+}
+
+func newInspectCommand() *cobra.Command {
+	o := new(inspectOptions)
+	cmd := &cobra.Command{
+		Use:   "inspect [MODEL]",
+		Short: "Show what a model or build is made of, and what servers would make of it",
+		Long: `Show architecture, tensors with type, shape, group and bytes, and bits per weight. For a quantized build, ours or another
+tool's, also say which servers load it and name everything that a server would load without a word and misread: group
+counts that differ from the config, missing tensors, zero points in another convention, dropped act-order or biases, a
+head without an embedding, scales that overflow. Any of those ends the command with exit code 3.`,
+		Example: `  runtime inspect                      # the demo
+  runtime inspect ./demo-awq-g128
+  runtime inspect ./build --json | jq .verdicts`,
+		Args: noMore(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runInspect(cmd, args, o) },
+	}
+	o.common.register(cmd)
+	o.source.register(cmd)
+	return cmd
+}
+
+// inspection is what inspect found out.
+type inspection struct {
+	Model         string           `json:"model"`
+	Architecture  string           `json:"architecture"`
+	Format        string           `json:"format"` // "float" for a plain checkpoint
+	Files         []inspectedFile  `json:"files"`
+	Parameters    int64            `json:"parameters"`
+	Bytes         int64            `json:"bytes"` // of all tensors
+	BitsPerWeight float64          `json:"bits_per_weight"`
+	Matrices      []matrix         `json:"matrices"`
+	Others        []other          `json:"others"`
+	Notes         []string         `json:"notes"`
+	Findings      []loader.Finding `json:"findings"`
+	Verdicts      []loader.Verdict `json:"verdicts,omitempty"`
+}
+
+type inspectedFile struct {
+	Name    string `json:"name"`
+	Bytes   int64  `json:"bytes"`
+	Tensors int    `json:"tensors"`
+}
+
+// matrix is a linear, the embedding or the head.
+type matrix struct {
+	Name  string `json:"name"`
+	Role  string `json:"role"`
+	Shape []int  `json:"shape"` // rows, columns
+	DType string `json:"dtype"` // of the weights; of the scales where they are quantized
+	Bits  int    `json:"bits,omitempty"`
+	Group int    `json:"group_size,omitempty"`
+	Zero  string `json:"zero,omitempty"`
+	Bytes int64  `json:"bytes"`
+}
+
+// other is any other tensor.
+type other struct {
+	Name  string `json:"name"`
+	Role  string `json:"role"`
+	Shape []int  `json:"shape"`
+	DType string `json:"dtype"`
+	Bytes int64  `json:"bytes"`
+}
+
+func runInspect(cmd *cobra.Command, args []string, o *inspectOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	folder, name, err := openModel(args)
+	if err != nil {
+		return err
+	}
+	b, err := o.source.open(folder)
+	if err != nil {
+		return err
+	}
+	defer b.Set.Close()
+	in := inspect(b, name)
+	if in.Findings, err = loader.Scan(cmd.Context(), b); err != nil {
+		return inputError(err)
+	}
+	if b.Reader != nil {
+		in.Verdicts = loader.Verdicts(b)
+	}
+	if o.json {
+		err = printJSON(cmd, in)
+	} else {
+		err = in.print(cmd)
+	}
+	if err != nil {
+		return err
+	}
+	wrong := 0
+	for _, f := range in.Findings {
+		if f.Wrong {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		return coded{fmt.Errorf("%s: %d findings that a server would load without a word and misread", in.Model, wrong), exitInput}
+	}
+	return nil
+}
+
+// inspect lists the tensors of a build.
+func inspect(b *build.Build, name string) *inspection {
+	in := &inspection{Model: name, Architecture: b.Arch.Name, Format: "float", Matrices: []matrix{}, Others: []other{},
+		Notes: append([]string{}, b.Notes...), Findings: []loader.Finding{}}
+	if b.Reader != nil {
+		in.Format = b.Reader.Format()
+	}
+	for _, f := range b.Set.Files() {
+		in.Files = append(in.Files, inspectedFile{f.Name, f.File.Size(), len(f.File.Tensors())})
+	}
+	for _, t := range b.Set.Tensors() {
+		in.Bytes += t.Bytes()
+	}
+	for i := range b.Tensors {
+		t := &b.Tensors[i]
+		in.Parameters += t.Elements()
+		x, _ := b.Set.Lookup(t.Source)
+		bytes := t.Elements() * int64(x.DType.Bits()) / 8
+		switch l := b.Linears[t.Module()]; {
+		case t.Source == "" && l == nil: // a defect, or missing: among the findings
+		case t.Source == "":
+			in.Matrices = append(in.Matrices, quantized(b, t, l))
+		case t.Role.Linear() || t.Role == hf.Head || t.Role == hf.Embedding:
+			in.Matrices = append(in.Matrices, matrix{Name: t.Module(), Role: t.Role.String(), Shape: t.Shape, DType: x.DType.String(), Bytes: bytes})
+		default:
+			in.Others = append(in.Others, other{t.Name, t.Role.String(), t.Shape, x.DType.String(), bytes})
+		}
+	}
+	if in.Parameters > 0 {
+		in.BitsPerWeight = 8 * float64(in.Bytes) / float64(in.Parameters)
+	}
+	return in
+}
+
+func quantized(b *build.Build, t *hf.Tensor, l quant.Linear) matrix {
+	n, k := l.Shape()
+	s := l.Spec()
+	m := matrix{Name: t.Module(), Role: t.Role.String(), Shape: []int{n, k}, DType: s.Scale.String(), Bits: s.Bits,
+		Group: s.GroupSize(k), Zero: s.Zero.String()}
+	for _, name := range l.Tensors() {
+		x, _ := b.Set.Lookup(name)
+		m.Bytes += x.Bytes()
+	}
+	return m
+}
+
+// print shows an inspection to a person.
+func (in *inspection) print(cmd *cobra.Command) error {
+	w := cmd.OutOrStdout()
+	fmt.Fprintf(w, "%s: %s, %s\n", in.Model, in.Architecture, in.Format)
+	fmt.Fprintf(w, "%d parameters, %d bytes of tensors in %d file(s), %.4f bits per weight\n\n", in.Parameters, in.Bytes, len(in.Files), in.BitsPerWeight)
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "matrix\trole\tshape\ttype\tbytes")
+	for _, m := range in.Matrices {
+		kind := m.DType
+		if m.Bits > 0 {
+			kind = fmt.Sprintf("%d-bit g%d %s, %s scales", m.Bits, m.Group, m.Zero, m.DType)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%v\t%s\t%d\n", m.Name, m.Role, m.Shape, kind, m.Bytes)
+	}
+	fmt.Fprintln(tw, "\nother tensor\trole\tshape\ttype\tbytes")
+	for _, t := range in.Others {
+		fmt.Fprintf(tw, "%s\t%s\t%v\t%s\t%d\n", t.Name, t.Role, t.Shape, t.DType, t.Bytes)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, n := range in.Notes {
+		fmt.Fprintf(w, "\nnote: %s", n)
+	}
+	if len(in.Notes) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, v := range in.Verdicts {
+		answer := "loads"
+		if !v.Loads {
+			answer = "does not load"
+		}
+		fmt.Fprintf(w, "\n%s: %s\n", v.Target, answer)
+		for _, p := range summarize(v.Problems) {
+			fmt.Fprintf(w, "  %s\n", p)
+		}
+	}
+	for _, f := range in.Findings {
+		kind := "note"
+		if f.Wrong {
+			kind = "MISREAD"
+		}
+		fmt.Fprintf(w, "\n%s: %s", kind, findingText(f))
+	}
+	if len(in.Findings) > 0 {
+		fmt.Fprintln(w)
+	}
+	return nil
+}
+
+// summarize joins problems that differ only in the module.
+func summarize(problems []loader.Problem) []string {
+	var lines []string
+	at := map[string]int{}
+	count := map[string]int{}
+	for _, p := range problems {
+		if count[p.Rule]++; count[p.Rule] > 1 {
+			continue
+		}
+		parts := []string{p.Rule}
+		if p.Module != "" {
+			parts = []string{p.Module + ": " + p.Rule}
+		}
+		if p.Fix != "" {
+			parts = append(parts, p.Fix)
+		}
+		at[p.Rule] = len(lines)
+		lines = append(lines, strings.Join(parts, "; "))
+	}
+	for rule, n := range count {
+		if n > 1 {
+			lines[at[rule]] += fmt.Sprintf(" (and %d more)", n-1)
+		}
+	}
+	return lines
+}
+
+// findingText is a finding in one line.
+func findingText(f loader.Finding) string {
+	name := f.Tensor
+	if name == "" {
+		name = f.Module
+	}
+	text := string(f.Kind)
+	if name != "" {
+		text = name + ": " + text
+	}
+	if f.Detail != "" {
+		text += ": " + f.Detail
+	}
+	if f.Effect != "" {
+		text += "; " + f.Effect
+	}
+	return text
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// progress shows a bar with rate and time left on a terminal, and a line for every finished layer elsewhere.
+type progress struct {
+	w     io.Writer
+	name  string
+	total int64
+	done  int64
+	start time.Time
+	bar   *progressbar.ProgressBar
+
+	label func(job string) string // layer that a job belongs to
+	left  map[string]int64        // input bytes of a layer that are still to come
+}
+
+// newProgress prepares the display of a run over the given jobs. It returns nil where nothing is to be shown.
+func newProgress(w io.Writer, name string, quiet bool, costs map[string]int64, label func(job string) string) *progress {
+	if quiet {
+		return nil
+	}
+	p := &progress{w: w, name: name, start: time.Now(), label: label, left: map[string]int64{}}
+	for job, cost := range costs {
+		p.total += cost
+		p.left[label(job)] += cost
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.bar = progressbar.NewOptions64(p.total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(name),
+			progressbar.OptionShowBytes(true), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
+	}
+	return p
+}
+
+// report accounts for input bytes of a job. Calls do not overlap.
+func (p *progress) report(job string, bytes int64) {
+	if p == nil {
+		return
+	}
+	p.done += bytes
+	if p.bar != nil {
+		_ = p.bar.Add64(bytes) // a terminal that is gone is no reason to stop
+		return
+	}
+	l := p.label(job)
+	if bytes == 0 || l == "" {
+		return
+	}
+	if p.left[l] -= bytes; p.left[l] > 0 {
+		return
+	}
+	spent := time.Since(p.start).Seconds()
+	rate := float64(p.done) / max(spent, 1e-9)
+	fmt.Fprintf(p.w, "%s: %s done, %d %%, %.0f MB/s, %.0f s left\n", p.name, l, 100*p.done/max(p.total, 1), rate/1e6,
+		float64(p.total-p.done)/rate)
+}
+
+// finish removes the bar.
+func (p *progress) finish() {
+	if p != nil && p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

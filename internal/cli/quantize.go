@@ -1,0 +1,384 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"nibble/build"
+	"nibble/convert"
+	"nibble/formats"
+	"nibble/hf"
+	"nibble/internal/stage"
+	"nibble/internal/version"
+	"nibble/loader"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// quantizeOptions are the flags of quantize.
+type quantizeOptions struct {
+	common
+	source
+	output
+
+	format, scheme, method string
+	bits, group            int
+	sym, asym              bool
+	head, embedding        string
+	recipe, loader         string
+	parallel               int
+	padMLP, unfit          string
+	checkpointFormat       string
+	scale, signed          string
+	memory                 string
+	nonFinite, dry, resume bool
+}
+
+// NewQuantizeCommand returns the command that writes builds.
+func NewQuantizeCommand() *cobra.Command {
+	o := new(quantizeOptions)
+	cmd := &cobra.Command{
+		Use:   "quantize [MODEL]",
+		Short: "Turn a bf16 checkpoint into a 4-bit or 8-bit build",
+		Long: `Turn a bf16 (f16, f32) checkpoint into a build that a server loads: GPTQ, AWQ, compressed-tensors or cpu_int4.
+
+MODEL is a Hugging Face folder, a .safetensors file beside its config.json, or a hub id found in the local cache.
+Without one the built-in demo model is quantized. The plan is made and checked against the rules of the target loader
+before any weight is read; the output appears under its name only when it is whole; an interrupted run goes on with
+--resume.`,
+		Example: `  quantize --format awq --group 128                       # the demo, into ./demo-awq-g128
+  quantize ./Llama-3.2-1B -o ./out --format gptq          # symmetric, for vLLM's AMX path
+  quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # from the local hub cache
+  quantize ./Llama-3.2-1B --scheme W8A8 --dry-run         # every file with its exact size, nothing written
+  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption`,
+		Args: noMore(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
+	}
+	o.common.register(cmd)
+	o.source.register(cmd)
+	o.output.register(cmd)
+	var names, targets []string
+	for _, f := range formats.All {
+		names = append(names, f.Name())
+	}
+	for _, t := range loader.Targets {
+		targets = append(targets, string(t))
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(names, ", "))
+	f.StringVar(&o.scheme, "scheme", "", "preset: W4A16, W4A16_ASYM, W8A16, W8A8 (compressed-tensors; --group still counts)")
+	f.IntVarP(&o.group, "group", "g", 128, "weights that share a scale, -1 for whole rows")
+	f.IntVarP(&o.bits, "bits", "b", 4, "bits of a weight: 4, or 8 where the format has it")
+	f.StringVarP(&o.method, "method", "m", quant.Search, "rtn: round to nearest; search: try many scales and refine; shrink: the search of other cpu_int4 exporters")
+	f.BoolVar(&o.sym, "sym", false, "symmetric grid")
+	f.BoolVar(&o.asym, "asym", false, "grid with zero points")
+	f.StringVar(&o.head, "lm-head", "", "quantize, keep: the output head; a tied one is untied for it (default: as the target loads best)")
+	f.StringVar(&o.embedding, "embedding", "", "quantize, keep: the input embedding (default: quantized for cpu_int4 only)")
+	f.StringVar(&o.recipe, "recipe", "", "YAML file with rules for single modules")
+	f.StringVar(&o.loader, "target-loader", string(loader.VLLMCPU), "whose rules the build must keep: "+strings.Join(targets, ", "))
+	f.IntVar(&o.parallel, "tensor-parallel", 1, "ranks that will share the model; every rank's slice must fit")
+	f.StringVar(&o.padMLP, "pad-mlp", "", "auto or a width: pad the MLP with zeros, which changes no output")
+	f.StringVar(&o.unfit, "unfit", "refuse", "refuse, keep: what to do about matrices that the target cannot hold quantized")
+	f.StringVar(&o.checkpointFormat, "checkpoint-format", "gptq", "zero points of GPTQ files: gptq (v1) or gptq_v2")
+	f.StringVar(&o.scale, "scale-dtype", "", "bf16, f16, f32 (default: as the model; bf16 for f32 models)")
+	f.StringVar(&o.signed, "signed-scale", "auto", "auto, on, off: allow negative scales on symmetric grids, which use the longer side of the grid for either sign")
+	f.StringVar(&o.memory, "max-memory", "", "most memory to use beside the page cache, like 300MiB")
+	f.BoolVar(&o.nonFinite, "allow-nonfinite", false, "keep tensors with NaN or infinity as they are instead of stopping")
+	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
+	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
+	return cmd
+}
+
+// settings turns flags into settings. b is nil-safe only for the parts that do not depend on the model.
+func (o *quantizeOptions) settings(cmd *cobra.Command, b *build.Build) (s convert.Settings, err error) {
+	changed := cmd.Flags().Changed
+	if o.scheme != "" {
+		if err := o.preset(changed); err != nil {
+			return s, err
+		}
+	}
+	if s.Format, err = formats.ByName(o.format); err != nil {
+		return s, coded{err, exitUsage}
+	}
+	if o.sym && o.asym {
+		return s, usagef("--sym and --asym exclude each other")
+	}
+	if s.Target, err = target(o.loader); err != nil {
+		return s, err
+	}
+	if s.Spec, err = o.spec(s, b); err != nil {
+		return s, err
+	}
+	if s.Head, err = choice("lm-head", o.head); err != nil {
+		return s, err
+	}
+	if s.Embedding, err = choice("embedding", o.embedding); err != nil {
+		return s, err
+	}
+	switch o.padMLP {
+	case "":
+	case "auto":
+		s.PadMLP = -1
+	default:
+		if s.PadMLP, err = strconv.Atoi(o.padMLP); err != nil || s.PadMLP < 1 {
+			return s, usagef("--pad-mlp %q: want auto or a width", o.padMLP)
+		}
+	}
+	switch o.unfit {
+	case "refuse":
+	case "keep":
+		s.KeepUnfit = true
+	default:
+		return s, usagef("--unfit %q: want refuse or keep", o.unfit)
+	}
+	if o.checkpointFormat != "gptq" && o.checkpointFormat != "gptq_v2" {
+		return s, usagef("--checkpoint-format %q: want gptq or gptq_v2", o.checkpointFormat)
+	}
+	if o.parallel < 1 || o.parallel > 1024 {
+		return s, usagef("--tensor-parallel %d: want 1 to 1024", o.parallel)
+	}
+	if o.recipe != "" {
+		if s.Recipe, err = readRecipe(o.recipe); err != nil {
+			return s, err
+		}
+	}
+	if s.MaxShard, err = parseSize("max-shard-size", o.maxShard); err != nil {
+		return s, err
+	}
+	if o.memory != "" {
+		if s.MaxMemory, err = parseSize("max-memory", o.memory); err != nil {
+			return s, err
+		}
+	}
+	s.Options = quant.Options{CheckpointFormat: o.checkpointFormat, Version: version.Number()}
+	s.TensorParallel, s.AllowNonFinite, s.Threads = o.parallel, o.nonFinite, o.threads
+	return s, nil
+}
+
+// preset sets what a scheme means. Flags that were given win where they do not contradict it.
+func (o *quantizeOptions) preset(changed func(string) bool) error {
+	if changed("format") && o.format != "compressed-tensors" {
+		return usagef("--scheme %s is a preset of compressed-tensors, not of %s", o.scheme, o.format)
+	}
+	for _, name := range []string{"bits", "sym", "asym"} {
+		if changed(name) {
+			return usagef("--scheme %s says it all: leave --%s out", o.scheme, name)
+		}
+	}
+	o.format, o.bits, o.sym = "compressed-tensors", 4, true
+	switch strings.ToUpper(o.scheme) {
+	case "W4A16":
+	case "W4A16_ASYM":
+		o.sym, o.asym = false, true
+	case "W8A16":
+		o.bits = 8
+	case "W8A8", "INT8":
+		o.bits = 8
+		if changed("group") && o.group != -1 {
+			return usagef("--scheme %s has one scale a row: leave --group out", o.scheme)
+		}
+		o.group = -1
+	default:
+		return usagef("--scheme %q: want W4A16, W4A16_ASYM, W8A16 or W8A8", o.scheme)
+	}
+	return nil
+}
+
+// spec is how modules are quantized unless a recipe says otherwise.
+func (o *quantizeOptions) spec(s convert.Settings, b *build.Build) (quant.Spec, error) {
+	spec := quant.Spec{Bits: o.bits, Group: o.group, Method: o.method, Scale: safetensors.BF16}
+	if o.group < 1 && o.group != -1 {
+		return spec, usagef("--group %d: want a number of weights, or -1 for whole rows", o.group)
+	}
+	spec.Int8 = strings.EqualFold(o.scheme, "W8A8") || strings.EqualFold(o.scheme, "INT8")
+	spec.Zero = s.Format.DefaultZero()
+	switch {
+	case o.sym:
+		spec.Zero = quant.Symmetric
+	case o.asym && spec.Zero == quant.Symmetric:
+		spec.Zero = quant.Integer
+	}
+	switch o.scale {
+	case "":
+		if b.Config.DType() == "float16" {
+			spec.Scale = safetensors.F16
+		}
+	case "bf16":
+	case "f16":
+		spec.Scale = safetensors.F16
+	case "f32":
+		spec.Scale = safetensors.F32
+	default:
+		return spec, usagef("--scale-dtype %q: want bf16, f16 or f32", o.scale)
+	}
+	switch o.signed {
+	case "auto":
+		spec.Signed = spec.Zero == quant.Symmetric && loader.DefaultSigned(s.Target)
+	case "on":
+		spec.Signed = spec.Zero == quant.Symmetric
+	case "off":
+	default:
+		return spec, usagef("--signed-scale %q: want auto, on or off", o.signed)
+	}
+	if _, err := s.Format.Solver(spec); err != nil {
+		return spec, coded{err, exitUsage}
+	}
+	return spec, nil
+}
+
+func target(name string) (loader.Target, error) {
+	var names []string
+	for _, t := range loader.Targets {
+		if string(t) == name {
+			return t, nil
+		}
+		names = append(names, string(t))
+	}
+	return "", usagef("--target-loader %q: want %s", name, strings.Join(names, ", "))
+}
+
+func choice(flag, value string) (convert.Choice, error) {
+	switch value {
+	case "":
+		return convert.Default, nil
+	case "keep":
+		return convert.Keep, nil
+	case "quantize":
+		return convert.Quantize, nil
+	}
+	return 0, usagef("--%s %q: want quantize or keep", flag, value)
+}
+
+func (o *quantizeOptions) mode() stage.Mode {
+	if o.resume {
+		return stage.Resume
+	}
+	return o.output.mode()
+}
+
+func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.resume && o.overwrite {
+		return usagef("--resume and --overwrite exclude each other")
+	}
+	folder, name, err := openModel(args)
+	if err != nil {
+		return err
+	}
+	b, err := o.source.open(folder)
+	if err != nil {
+		return err
+	}
+	defer b.Set.Close()
+	s, err := o.settings(cmd, b)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out = fmt.Sprintf("%s-%s-g%d", name, o.format, o.group)
+		if o.group < 0 {
+			o.out = fmt.Sprintf("%s-%s-row", name, o.format)
+		}
+	}
+	if !o.dry {
+		if err := stage.Check(o.out, folder.Path, o.mode()); err != nil {
+			return err
+		}
+	}
+	plan, err := convert.NewPlan(b, s)
+	if err != nil {
+		return err
+	}
+	if o.dry {
+		notes(cmd, plan.Notes)
+		return printPlan(cmd, o, plan)
+	}
+	if plan.MaxMemory > 0 {
+		debug.SetMemoryLimit(plan.MaxMemory)
+	}
+	notes(cmd, plan.Notes)
+	return write(cmd, o, plan)
+}
+
+// write does what was planned and prints the outcome.
+func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
+	layers := plan.Layers()
+	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
+	r := &convert.Run{Plan: plan, Out: o.out, Mode: o.mode(), Progress: show.report}
+	report, err := r.Quantize(cmd.Context(), func(dir string) error { return selfCheck(cmd.Context(), dir) })
+	show.finish()
+	if err != nil {
+		return err
+	}
+	if r.Resumed > 0 && !o.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d finished tensors and files were taken over from the interrupted run\n", cmd.Name(), r.Resumed)
+	}
+	if o.json {
+		return printJSON(cmd, struct {
+			Output string         `json:"output"`
+			Files  []convert.File `json:"files"`
+			*convert.Report
+		}{o.out, plan.Files, report})
+	}
+	w := cmd.OutOrStdout()
+	t := report.Totals
+	printFiles(w, plan.Files)
+	fmt.Fprintf(w, "%s: %s, %.4f bits per weight, SQNR %.2f dB (lowest %.2f dB: %s)\n", o.out, plan.Format.Name(),
+		t.BitsPerWeight, float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
+	return nil
+}
+
+// selfCheck opens a build that was just written as a stranger's and looks for everything that a loader would misread.
+func selfCheck(ctx context.Context, dir string) error {
+	f, err := hf.NewFolder(dir, os.DirFS(dir), "")
+	if err != nil {
+		return err
+	}
+	b, err := build.Open(f, hf.Options{})
+	var unknown *hf.UnknownArchitecture
+	if errors.As(err, &unknown) {
+		b, err = build.Open(f, hf.Options{Generic: true})
+	}
+	if err != nil {
+		return fmt.Errorf("the output does not open again: %w", err)
+	}
+	defer b.Set.Close()
+	findings, err := loader.Scan(ctx, b)
+	if err != nil {
+		return err
+	}
+	for _, x := range findings {
+		if x.Wrong {
+			return fmt.Errorf("the output would be misread: %s", findingText(x))
+		}
+	}
+	return nil
+}
+
+// printPlan prints a dry run.
+func printPlan(cmd *cobra.Command, o *quantizeOptions, p *convert.Plan) error {
+	if o.json {
+		return printJSON(cmd, struct {
+			Output        string                  `json:"output"`
+			Files         []convert.File          `json:"files"`
+			Bytes         int64                   `json:"bytes"`
+			Parameters    int64                   `json:"parameters"`
+			BitsPerWeight float64                 `json:"bits_per_weight"`
+			Notes         []string                `json:"notes"`
+			Tensors       []convert.PlannedTensor `json:"tensors"`
+		}{o.out, p.Files, p.Bytes(), p.Params, p.BitsPerWeight(), append([]string{}, p.Notes...), p.Tensors()})
+	}
+	w := cmd.OutOrStdout()
+	printFiles(w, p.Files)
+	fmt.Fprintf(w, "%s: %s, %.4f bits per weight; nothing written\n", o.out, p.Format.Name(), p.BitsPerWeight())
+	return nil
+}

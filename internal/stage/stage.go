@@ -1,0 +1,202 @@
+// Package stage makes a folder appear whole or not at all.
+//
+// Work goes on in OUT.partial, beside OUT so that both are on one file system. Commit syncs every file, then renames the
+// folder. Whoever holds a Dir holds a lock on the unfinished folder, which ends with the process however it ends.
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Mode says what to do about what is already there.
+type Mode uint8
+
+// The modes.
+const (
+	Fresh     Mode = iota // neither OUT nor OUT.partial may exist
+	Resume                // go on in OUT.partial if there is one
+	Overwrite             // remove OUT.partial now, replace OUT in Commit
+)
+
+// Suffix is what the name of an unfinished folder has behind the final one.
+const Suffix = ".partial"
+
+// Dir is an unfinished folder.
+type Dir struct {
+	final   string
+	replace bool
+	lock    *os.File
+}
+
+// Check refuses an output that is in the way of, or inside, the input. input may be "".
+func Check(out, input string, mode Mode) error {
+	if out == "" {
+		return errors.New("no output folder given")
+	}
+	if input != "" {
+		switch inside, err := within(out, input); {
+		case err != nil:
+			return err
+		case inside:
+			return fmt.Errorf("output %s is inside the input %s: inputs are never changed; choose a folder elsewhere", out, input)
+		}
+	}
+	info, err := os.Lstat(out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case mode != Overwrite:
+		return fmt.Errorf("output %s exists; --overwrite replaces it", out)
+	case !info.IsDir():
+		return fmt.Errorf("output %s exists and is not a folder", out)
+	default:
+		if err := replaceable(out); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Lstat(out + Suffix); err == nil && mode == Fresh {
+		return fmt.Errorf("%s is left from an interrupted run; --resume continues it, --overwrite starts again", out+Suffix)
+	}
+	return nil
+}
+
+// replaceable refuses to remove a folder that is not a model: one mistyped --overwrite must not cost a home folder.
+func replaceable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	model := len(entries) == 0
+	for _, e := range entries {
+		if e.IsDir() {
+			return fmt.Errorf("output %s has a folder %s inside: --overwrite replaces only model folders", dir, e.Name())
+		}
+		model = model || e.Name() == "config.json"
+	}
+	if !model {
+		return fmt.Errorf("output %s has no config.json: --overwrite replaces only model folders", dir)
+	}
+	return nil
+}
+
+// within reports whether path out is, or lies below, folder dir, after links are followed.
+func within(out, dir string) (bool, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false, err
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return false, err
+	}
+	p, err := filepath.Abs(out)
+	if err != nil {
+		return false, err
+	}
+	// Only the part of the output that exists can have links.
+	rest := ""
+	for {
+		q, err := filepath.EvalSymlinks(p)
+		if err == nil {
+			p = filepath.Join(q, rest)
+			break
+		}
+		if parent := filepath.Dir(p); parent != p {
+			p, rest = parent, filepath.Join(filepath.Base(p), rest)
+			continue
+		}
+		return false, err
+	}
+	rel, err := filepath.Rel(real, p)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)), nil
+}
+
+// Open starts, or takes up again, the unfinished folder of out. resumed says which. Check must have passed.
+func Open(out string, mode Mode) (d *Dir, resumed bool, err error) {
+	tmp := out + Suffix
+	switch _, err := os.Lstat(tmp); {
+	case err == nil && mode == Resume:
+		resumed = true
+	case err == nil:
+		l, err := lock(tmp)
+		if err != nil {
+			return nil, false, err
+		}
+		err = os.RemoveAll(tmp)
+		l.Close()
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	if !resumed {
+		if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
+			return nil, false, err
+		}
+		if err := os.Mkdir(tmp, 0o777); err != nil {
+			return nil, false, err
+		}
+	}
+	l, err := lock(tmp)
+	if err != nil {
+		return nil, false, err
+	}
+	return &Dir{final: filepath.Clean(out), replace: mode == Overwrite, lock: l}, resumed, nil
+}
+
+// Path returns the unfinished folder.
+func (d *Dir) Path() string { return d.final + Suffix }
+
+// Commit makes the folder durable and gives it its final name.
+func (d *Dir) Commit() error {
+	defer d.lock.Close()
+	entries, err := os.ReadDir(d.Path())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := syncPath(filepath.Join(d.Path(), e.Name())); err != nil {
+			return err
+		}
+	}
+	if err := syncPath(d.Path()); err != nil {
+		return err
+	}
+	old := d.final + ".replaced"
+	if d.replace {
+		if err := os.Rename(d.final, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Rename(d.Path(), d.final); err != nil {
+		return err
+	}
+	if d.replace {
+		if err := os.RemoveAll(old); err != nil {
+			return err
+		}
+	}
+	return syncPath(filepath.Dir(d.final))
+}
+
+// Abort removes the unfinished folder.
+func (d *Dir) Abort() error {
+	defer d.lock.Close()
+	return os.RemoveAll(d.Path())
+}
+
+// Leave keeps the unfinished folder for a later Resume.
+func (d *Dir) Leave() error { return d.lock.Close() }
+
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Lets Hugging Face's safetensors open our files, and a numpy program that shares no code with ours dequantize them:
+# every value must equal what our dequantize writes, bit for bit. Works in interop/.venv and interop/out.
+set -euo pipefail
+cd "$(dirname "$0")"
+[ -x .venv/bin/python ] || python3 -m venv .venv
+.venv/bin/pip install --quiet --disable-pip-version-check -r requirements.txt
+rm -rf out
+mkdir out
+bin=$PWD/../bin
+n=0
+# One build a line: the flags of quantize.
+while read -r flags; do
+  n=$((n + 1))
+  # shellcheck disable=SC2086
+  "$bin/quantize" --quiet $flags -o "out/build-$n" >/dev/null
+  "$bin/dequantize" --quiet "out/build-$n" --dtype f32 -o "out/plain-$n" >/dev/null
+  .venv/bin/python check.py "out/build-$n" "out/plain-$n" "$flags"
+done <<'E'
+--format gptq --group 128
+--format gptq --group 32 --method rtn --checkpoint-format gptq_v2
+--format gptq --group -1 --signed-scale off --scale-dtype f16
+--format gptq --group 64 --bits 8 --target-loader transformers
+--format awq --group 128
+--format awq --group 32 --method rtn --scale-dtype f16
+--format awq --group 64 --sym
+--format compressed-tensors --group 128
+--format compressed-tensors --group 32 --asym --scale-dtype f32
+--format compressed-tensors --group -1 --method rtn
+--scheme W8A16 --target-loader transformers
+--scheme W8A8
+--format cpu_int4 --group 64
+--format cpu_int4 --group 128 --method shrink --embedding keep
+--format cpu_int4 --group 32 --method rtn --max-shard-size 400kB
+E

@@ -1,0 +1,120 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+
+	"nibble/internal/half"
+	"nibble/safetensors"
+)
+
+// Check verifies that the spec is complete: what no format can be asked for.
+func (s Spec) Check() error {
+	switch {
+	case s.Bits < 2 || s.Bits > 8:
+		return fmt.Errorf("%d bits: a code has 2 to 8", s.Bits)
+	case s.Group < 1 && s.Group != -1:
+		return fmt.Errorf("group size %d: it is 1 or more, or -1 for the whole row", s.Group)
+	case s.Scale != safetensors.BF16 && s.Scale != safetensors.F16 && s.Scale != safetensors.F32:
+		return fmt.Errorf("scales of type %s: they can be BF16, F16 or F32", s.Scale)
+	}
+	return nil
+}
+
+// CheckGroups verifies that the groups of a row of k columns are all full.
+func (s Spec) CheckGroups(k int) error {
+	if g := s.GroupSize(k); k%g != 0 {
+		return fmt.Errorf("%d columns are not a multiple of the group size %d", k, g)
+	}
+	return nil
+}
+
+// Round rounds a finite f to the type in which it is stored: BF16, F16 or F32. What is beyond the type's range becomes
+// its largest value, since an infinity would make every weight of the group NaN.
+func Round(f float32, d safetensors.DType) float32 {
+	var limit float32
+	switch d {
+	case safetensors.BF16:
+		limit = 0x1.fep127
+		f = half.RoundBF16(f)
+	case safetensors.F16:
+		limit = 65504
+		f = half.RoundF16(f)
+	default:
+		limit = math.MaxFloat32
+	}
+	return min(max(f, -limit), limit)
+}
+
+// RoundScale is Round for a scale, by which weights are divided: a magnitude below the smallest usable one becomes that,
+// keeping the sign. It is 2^-24 in F16, the smallest value of all, and 2^-126 in BF16 and F32, below which float32
+// loses precision and some processors flush to zero.
+func RoundScale(s float32, d safetensors.DType) float32 {
+	least := float32(0x1p-126)
+	if d == safetensors.F16 {
+		least = 0x1p-24
+	}
+	switch s = Round(s, d); {
+	case s >= least || s <= -least:
+		return s
+	case s < 0:
+		return -least
+	}
+	return least
+}
+
+// EncodeFloats stores src in dst as little-endian values of type d: BF16, F16 or F32.
+func EncodeFloats(dst []byte, src []float32, d safetensors.DType) {
+	switch d {
+	case safetensors.BF16:
+		half.EncodeBF16(dst, src)
+	case safetensors.F16:
+		half.EncodeF16(dst, src)
+	default:
+		half.EncodeF32(dst, src)
+	}
+}
+
+// DecodeFloats is the inverse of EncodeFloats.
+func DecodeFloats(dst []float32, src []byte, d safetensors.DType) {
+	switch d {
+	case safetensors.BF16:
+		half.DecodeBF16(dst, src)
+	case safetensors.F16:
+		half.DecodeF16(dst, src)
+	default:
+		half.DecodeF32(dst, src)
+	}
+}
+
+// Extremes returns the smallest and the largest value of w, which is not empty.
+func Extremes(w []float32) (lo, hi float32) {
+	lo, hi = w[0], w[0]
+	for _, x := range w[1:] {
+		if x < lo {
+			lo = x
+		}
+		if x > hi {
+			hi = x
+		}
+	}
+	return lo, hi
+}
+
+// EachGroup calls solve for every group of the matrix with the group's slot in Scales, its weights of w [m.N, m.K], the
+// weights d of their columns and the codes to be set. A nil d stands for ones.
+func (m *Matrix) EachGroup(w, d []float32, solve func(slot int, w, d []float32, codes []uint8)) {
+	if d == nil {
+		d = make([]float32, m.K)
+		for k := range d {
+			d[k] = 1
+		}
+	}
+	groups := m.Groups()
+	for n := range m.N {
+		for g := range groups {
+			lo, hi := g*m.Group, min((g+1)*m.Group, m.K)
+			solve(n*groups+g, w[n*m.K+lo:n*m.K+hi], d[lo:hi], m.Codes[n*m.K+lo:n*m.K+hi])
+		}
+	}
+}
