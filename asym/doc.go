@@ -14,8 +14,8 @@
 //
 //	W[n,k] = weight_scale[n,k/g] · (q[n,k] − 8) + weight_zero[n,k/g]     0 ≤ q ≤ 15
 //
-// K must be even and a multiple of g, N a multiple of 16 (the rows of a kernel block). The loader splits fused
-// projections by rows. A weight costs 4 + 32/g bits.
+// K must be even and a multiple of g. The loader splits fused projections by rows and wants a multiple of 16 rows in
+// each fused matrix, the rows of a kernel block. A weight costs 4 + 32/g bits.
 //
 // # Bits
 //

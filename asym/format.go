@@ -62,13 +62,10 @@ func (Format) Tensors(s quant.Spec, n, k int) []quant.TensorSpec {
 	}
 }
 
-// CheckShape verifies that columns fill whole bytes and groups, and rows the blocks of the loader's kernel.
-func (Format) CheckShape(s quant.Spec, n, k int) error {
+// CheckShape verifies that columns fill whole bytes and groups.
+func (Format) CheckShape(s quant.Spec, _, k int) error {
 	if k%2 != 0 {
 		return fmt.Errorf("cpu_int4: %d columns are odd, and a byte holds two codes", k)
-	}
-	if n%16 != 0 {
-		return fmt.Errorf("cpu_int4: %d rows are not a multiple of 16, the rows of a kernel block", n)
 	}
 	if err := s.CheckGroups(k); err != nil {
 		return fmt.Errorf("cpu_int4: %w", err)

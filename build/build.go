@@ -29,29 +29,29 @@ type Build struct {
 
 // Open opens a folder. Modules that are broken are listed in Defects; everything else that is wrong is an error.
 func Open(f *hf.Folder, o hf.Options) (*Build, error) {
-	set, err := safetensors.OpenSet(f.FS, f.Weights)
-	if err != nil {
-		return nil, err
-	}
-	b, err := open(f, set, o)
-	if err != nil {
-		set.Close()
-		return nil, err
-	}
-	return b, nil
-}
-
-func open(f *hf.Folder, set *safetensors.Set, o hf.Options) (*Build, error) {
 	b := &Build{Linears: map[string]quant.Linear{}}
 	options, legacy, err := quantization(f)
 	if err != nil {
 		return nil, err
 	}
 	b.Legacy = legacy
+	set, err := safetensors.OpenSet(f.FS, f.Weights)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.open(f, set, options, o); err != nil {
+		set.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// open joins table, config and tensors.
+func (b *Build) open(f *hf.Folder, set *safetensors.Set, options []byte, o hf.Options) (err error) {
 	var modules []string
 	if options != nil {
 		if b.Reader, err = formats.Open(options); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.In("config.json"), err)
+			return fmt.Errorf("%s: %w", f.In("config.json"), err)
 		}
 		o.Owner, o.Quantized = map[string]string{}, map[string]bool{}
 		for _, t := range set.Tensors() {
@@ -66,11 +66,11 @@ func open(f *hf.Folder, set *safetensors.Set, o hf.Options) (*Build, error) {
 			}
 		}
 	} else if t := looksQuantized(set); t != "" {
-		return nil, fmt.Errorf("hf: %s: %w: %s is the tensor of a quantized layer, but config.json has no quantization_config",
+		return fmt.Errorf("hf: %s: %w: %s is the tensor of a quantized layer, but config.json has no quantization_config",
 			f.In(f.Weights), hf.ErrMismatch, t)
 	}
 	if b.Model, err = hf.Open(f, set, o); err != nil {
-		return nil, err
+		return err
 	}
 	for _, m := range modules {
 		l, err := b.Reader.Open(m, set)
@@ -79,12 +79,12 @@ func open(f *hf.Folder, set *safetensors.Set, o hf.Options) (*Build, error) {
 		case errors.As(err, &d):
 			b.Defects = append(b.Defects, d)
 		case err != nil:
-			return nil, err
+			return err
 		default:
 			b.Linears[m] = l
 		}
 	}
-	return b, b.shapes()
+	return b.shapes()
 }
 
 // shapes compares the quantized linears with the table; rows of a generic model take the shape from the layout.

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -210,6 +211,7 @@ func (p *Plan) fit() error {
 		}
 		unfit = p.problems()
 	}
+	p.retie()
 	if len(unfit) > 0 {
 		return &Unfit{Target: p.Target, Format: p.Format.Name(), Problems: unfit}
 	}
@@ -217,6 +219,17 @@ func (p *Plan) fit() error {
 		return fmt.Errorf("convert: nothing is left to quantize in %s", p.Source.In(p.Source.Weights))
 	}
 	return nil
+}
+
+// retie drops the head that was taken out of a tied model to be quantized, if nothing came of that.
+func (p *Plan) retie() {
+	e := p.Source.Row(hf.Embedding)
+	if e == nil || slices.ContainsFunc(p.Items, func(it Item) bool { return it.Embed && it.Spec != nil }) {
+		return
+	}
+	p.Items = slices.DeleteFunc(p.Items, func(it Item) bool {
+		return it.Head && it.Spec == nil && it.Tensor.Source == e.Source
+	})
 }
 
 func (p *Plan) fused(module string) string {
@@ -228,38 +241,45 @@ func (p *Plan) fused(module string) string {
 	return ""
 }
 
-// problems asks format and loader about the modules as they are now.
+// problems asks loader and format about the modules as they are now. Soft ones become notes.
 func (p *Plan) problems() []loader.Problem {
 	var hard []loader.Problem
+	refuse := func(it *Item, err error) {
+		fix := "--unfit keep"
+		if it.Head {
+			fix = "--lm-head keep"
+		}
+		hard = append(hard, loader.Problem{Module: it.Name, Rule: strings.TrimPrefix(err.Error(), p.Format.Name()+": "), Fix: fix})
+	}
 	for i := range p.Items {
-		it := &p.Items[i]
-		if it.Spec == nil {
-			continue
-		}
-		var err error
-		if it.solve, err = p.Format.Solver(*it.Spec); err == nil {
-			err = p.Format.CheckShape(*it.Spec, it.N, it.K)
-		}
-		if err != nil {
-			fix := "--unfit keep"
-			if it.Head {
-				fix = "--lm-head keep"
+		if it := &p.Items[i]; it.Spec != nil {
+			var err error
+			if it.solve, err = p.Format.Solver(*it.Spec); err != nil {
+				refuse(it, err)
 			}
-			hard = append(hard, loader.Problem{Module: it.Name, Rule: err.Error(), Fix: fix})
 		}
 	}
 	if len(hard) > 0 {
 		return hard
 	}
 	var notes []string
+	named := map[string]bool{}
 	for _, x := range loader.Check(p.Target, p.input()) {
 		switch {
 		case !x.Soft:
 			hard = append(hard, x)
+			named[x.Module] = true
 		case x.Module == "":
 			notes = append(notes, x.Rule)
 		default:
 			notes = append(notes, x.Module+": "+x.Rule)
+		}
+	}
+	for i := range p.Items { // shapes of which only the layout knows
+		if it := &p.Items[i]; it.Spec != nil && !named[it.Name] {
+			if err := p.Format.CheckShape(*it.Spec, it.N, it.K); err != nil {
+				refuse(it, err)
+			}
 		}
 	}
 	if len(hard) == 0 {
@@ -300,9 +320,7 @@ func (u *Unfit) Error() string {
 		fmt.Fprintf(&b, "%s: ", first.Module)
 	}
 	b.WriteString(first.Rule)
-	if first.Fix != "" {
-		fmt.Fprintf(&b, "; %s", first.Fix)
-	}
+	fmt.Fprintf(&b, "; %s", cmp.Or(first.Fix, "--target-loader none asks no loader"))
 	if n := len(u.Problems) - 1; n > 0 {
 		fmt.Fprintf(&b, " (and %d more)", n)
 	}

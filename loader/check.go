@@ -8,9 +8,8 @@ import (
 	"nibble/quant"
 )
 
-// Check returns what the target has against the modules: first what concerns the whole checkpoint, then the modules in
-// their order, rule by rule. A module that breaks a rule together with others of its fused matrix is named like each of
-// them, so that leaving all named modules in float gives a build that loads.
+// Check returns what the target has against the modules, rule by rule, and by module in their order. Where a shape does
+// not fit, all modules of the fused matrix are named, so that leaving the named ones in float gives a build that loads.
 func Check(t Target, in Input) []Problem {
 	c := newCheck(t, in)
 	switch t {
@@ -22,6 +21,8 @@ func Check(t Target, in Input) []Problem {
 		c.transformers()
 	case LlamaCpp:
 		c.hard("", "llama.cpp reads GGUF, and this is a safetensors checkpoint", "convert the source model to GGUF")
+	case None:
+		c.quantized(c.fullGroups)
 	}
 	return c.problems
 }

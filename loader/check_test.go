@@ -69,6 +69,15 @@ func with(in Input, suffix string, f func(in *Input, m *Module)) Input {
 
 func ranks(n int) func(*Input, *Module) { return func(in *Input, _ *Module) { in.TensorParallel = n } }
 
+// fuse stores q, k and v as one, as Phi-3 does, for two ranks.
+func fuse(in *Input, m *Module) {
+	q := *m
+	q.Name, q.Fused, q.Role = "model.layers.0.self_attn.qkv_proj", "", hf.QKV
+	q.N += in.Modules[1].N + in.Modules[2].N
+	in.Modules = append([]Module{q}, in.Modules[3:]...)
+	in.TensorParallel = 2
+}
+
 func float(_ *Input, m *Module) { m.Spec = nil }
 
 func bits(s quant.Spec, n int) quant.Spec { s.Bits = n; return s }
@@ -132,7 +141,7 @@ var checkTests = []struct {
 	{"embedding on GPU", VLLMGPU, with(input(gptq, sym64, right, false), "embed_tokens", embedded(sym64)), "embed_tokens", "only symmetric ones of compressed-tensors", false},
 	{"fork", VLLMCPU, input(cpuInt4, floatZero, right, false), "", "the vLLM-Omni fork", true},
 	{"fork, rows", VLLMCPU, input(cpuInt4, floatZero, size(func(z *sizes) { z.hidden, z.ffn = 328, 640 }), false), "o_proj", "328 rows of o_proj are not a multiple of 16", false},
-	{"fork, groups", VLLMCPU, input(cpuInt4, spec(-1, quant.Float), right, false), "q_proj", "groups of -1: cpu_int4 has 128, 64, 32, 256", false},
+	{"fork, groups", VLLMCPU, input(cpuInt4, spec(-1, quant.Float), right, false), "q_proj", "groups of -1: cpu_int4 has 32, 64, 128, 256", false},
 	{"fork, columns", VLLMCPU, input(cpuInt4, spec(128, quant.Float), odd576, false), "q_proj", "--group 64", false},
 	{"head size", VLLMCPU, input(gptq, sym64, dim16, false), "", "attention heads of 16: the CPU attention has 32, 64,", false},
 	{"head size, plain", VLLMCPU, input("", sym64, dim16, false), "", "attention heads of 16", false},
@@ -150,6 +159,8 @@ var checkTests = []struct {
 	{"ranks, MLP rows", VLLMCPU, with(input(awq, spec(8, quant.Integer), size(func(z *sizes) { z.ffn = 480 }), false), "", ranks(4)), "up_proj", "240 rows of gate_up_proj on each of 4 ranks are not a multiple of 32", false},
 	{"ranks, MLP not divisible", VLLMGPU, with(input(awq, asym64, size(func(z *sizes) { z.ffn = 511 }), false), "", ranks(2)), "gate_proj", "511 rows cannot be spread over 2 ranks; --pad-mlp auto, or fewer ranks", false},
 	{"ranks, attention output", VLLMCPU, with(input(gptq, spec(128, quant.Symmetric), right, false), "", ranks(4)), "o_proj", "64 columns on each of 4 ranks are not a multiple of the group size 128; --group 64, or --unfit keep", false},
+	{"ranks, fused heads", VLLMCPU, with(input(gptq, sym64, kv3, false), "q_proj", fuse), "qkv_proj", "3 key/value heads cannot be spread over 2 ranks", false},
+	{"fork, embedding", VLLMCPU, with(input(cpuInt4, floatZero, right, false), "embed_tokens", embedded(spec(96, quant.Float))), "embed_tokens", "groups of 96: cpu_int4 has 32, 64, 128, 256; --group 128, or --embedding keep", false},
 	{"ranks, head", VLLMCPU, with(input(gptq, sym64, vocab500, true), "", ranks(8)), "lm_head", "500 rows cannot be spread over 8 ranks; fewer ranks, or --lm-head keep", false},
 
 	{"GPU bits", VLLMGPU, input(gptq, bits(sym64, 3), right, false), "q_proj", "3-bit codes: the kernels have 4 and 8", false},
@@ -201,6 +212,7 @@ func TestCheckRight(t *testing.T) {
 		"gptq, float head":         {VLLMCPU, input(gptq, sym64, vocab500, false)},
 		"gptq, gate and up of 336": {VLLMCPU, with(with(input(gptq, spec(32, quant.Symmetric), ffn336, false), "down_proj", float), "lm_head", float)},
 		"gptq, ranks":              {VLLMCPU, with(input(gptq, sym64, right, true), "", ranks(2))},
+		"gptq, ranks, fused heads": {VLLMCPU, with(input(gptq, sym64, right, false), "q_proj", fuse)},
 		"gptq, more ranks than kv": {VLLMCPU, with(input(gptq, sym64, right, true), "", ranks(4))},
 		"gptq, rows across ranks":  {VLLMCPU, with(input(gptq, spec(-1, quant.Symmetric), right, false), "", ranks(4))},
 		"awq":                      {VLLMCPU, input(awq, asym64, right, true)},
@@ -216,7 +228,7 @@ func TestCheckRight(t *testing.T) {
 		"transformers, head":       {Transformers, input(compressed, sym64, right, true)},
 		"transformers, ranks":      {Transformers, with(input(compressed, sym64, right, true), "", ranks(3))},
 		"transformers, listed":     {Transformers, with(input(gptq, sym64, right, false), "down_proj", func(in *Input, m *Module) { in.Listed, m.Spec = true, nil })},
-		"none, whatever":           {None, input(gptq, spec(7, quant.Float), ffn344, true)},
+		"none, whatever":           {None, input(gptq, spec(8, quant.Float), ffn344, true)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, p := range Check(test.target, test.in) {

@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"nibble/build"
+	"nibble/hf"
 )
 
 // What the quantization options of a checkpoint say, read leniently.
@@ -36,8 +37,8 @@ func formatOf(b *build.Build) string {
 	}
 }
 
-// generic reports whether a build was opened without a table of its architecture.
-func generic(b *build.Build) bool { return b.Arch.Name == "generic" }
+// generic reports whether there is no table of the architecture.
+func generic(a *hf.Architecture) bool { return a != nil && a.Name == "generic" }
 
 // checkpointFormat returns the convention of GPTQ's zero points, "gptq" if nothing is said.
 func checkpointFormat(options gjson.Result) string {

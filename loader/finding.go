@@ -1,5 +1,7 @@
 package loader
 
+import "cmp"
+
 // Kind is a fault of a checkpoint that a loader does not report.
 type Kind string
 
@@ -18,7 +20,8 @@ const (
 	NoScales Kind = "scales are missing"
 	// NoCodes: uninitialised memory, 13.9 and 1.8.
 	NoCodes Kind = "codes are missing"
-	// NoModule: a matrix without any tensor is uninitialised memory, 6.3 and 1.0.
+	// NoModule: a matrix without any tensor is uninitialised memory, 6.3 and 1.0. A part of a fused GPTQ matrix is
+	// missed.
 	NoModule Kind = "the module is missing"
 	// NoZeros: AWQ's zero points are uninitialised memory, 8.8 and 1.2.
 	NoZeros Kind = "qzeros are missing"
@@ -79,12 +82,27 @@ var effects = map[Kind]string{
 
 // Finding is a fault in a checkpoint.
 type Finding struct {
-	Kind   Kind
-	Module string // "" for the whole checkpoint
-	Tensor string // "" if it is not one tensor's
-	Detail string // the figures
-	Effect string // what a loader makes of it
-	Wrong  bool   // results are wrong without a word; otherwise a loader refuses it, or it is only worth knowing
+	Kind   Kind   `json:"kind"`
+	Module string `json:"module"` // "" for the whole checkpoint
+	Tensor string `json:"tensor"` // "" if it is not one tensor's
+	Detail string `json:"detail"` // the figures
+	Effect string `json:"effect"` // what a loader makes of it
+	Wrong  bool   `json:"wrong"`  // results are wrong without a word; otherwise a loader refuses it, or it is only worth knowing
+}
+
+// String is the finding in one line.
+func (f Finding) String() string {
+	text := string(f.Kind)
+	if name := cmp.Or(f.Tensor, f.Module); name != "" {
+		text = name + ": " + text
+	}
+	if f.Detail != "" {
+		text += ": " + f.Detail
+	}
+	if f.Effect != "" {
+		text += "; " + f.Effect
+	}
+	return text
 }
 
 func newFinding(k Kind, module, tensor, detail string) Finding {

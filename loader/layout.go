@@ -13,19 +13,22 @@ import (
 func layout(b *build.Build) []Finding {
 	var list []Finding
 	format := formatOf(b)
-	roles := map[string]hf.Role{}
+	rows := rowsOf(b)
 	for i := range b.Tensors {
 		t := &b.Tensors[i]
-		roles[t.Module()] = t.Role
 		if t.Role == hf.Embedding && t.Source != "" && t.Source != t.Name {
 			list = append(list, newFinding(HeadOnly, "", t.Source, fmt.Sprintf("there is no %s", t.Name)))
 		}
 	}
 	for _, name := range b.Missing {
-		list = append(list, newFinding(NoModule, strings.TrimSuffix(name, ".weight"), "", "neither float nor quantized tensors are there"))
+		f := newFinding(NoModule, strings.TrimSuffix(name, ".weight"), "", "neither float nor quantized tensors are there")
+		if format == gptq && rows[f.Module].Fused != "" {
+			f = f.refused()
+		}
+		list = append(list, f)
 	}
 	for _, d := range b.Defects {
-		list = append(list, broken(d, roles[d.Module]))
+		list = append(list, broken(d, rows[d.Module].Role))
 	}
 	for _, module := range linears(b) {
 		l := b.Linears[module]
@@ -34,7 +37,7 @@ func layout(b *build.Build) []Finding {
 		if expect == nil {
 			continue // refused
 		}
-		if f, ok := groupCount(format, module, roles[module], k, spec, *expect); ok {
+		if f, ok := groupCount(format, module, rows[module].Role, k, spec, *expect); ok {
 			list = append(list, f)
 		}
 		if f, ok := zeroKind(format, module, n, spec, *expect); ok {
@@ -42,6 +45,17 @@ func layout(b *build.Build) []Finding {
 		}
 	}
 	return list
+}
+
+// rowsOf returns the rows of the architecture's table and of the build by their modules. Those of other names are zero.
+func rowsOf(b *build.Build) map[string]hf.Tensor {
+	rows := map[string]hf.Tensor{}
+	for _, list := range [][]hf.Tensor{b.Arch.Tensors, b.Tensors} {
+		for _, t := range list {
+			rows[t.Module()] = t
+		}
+	}
+	return rows
 }
 
 // linears returns the names of the quantized modules that could be opened, in the order of the table.

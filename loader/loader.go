@@ -93,9 +93,9 @@ type Input struct {
 
 // Problem is a reason why a loader refuses a build, cannot run it or computes something else than meant.
 type Problem struct {
-	Module string // "" for the whole checkpoint
-	Rule   string // what the loader demands, with the figures
-	Fix    string // the flag or change that makes it fit; "" if there is none
-	Soft   bool   // it loads and runs right, but not as one might expect
-	Shape  bool   // the module's shape is at fault: in float it would load
+	Module string `json:"module"` // "" for the whole checkpoint
+	Rule   string `json:"rule"`   // what the loader demands, with the figures
+	Fix    string `json:"fix"`    // the flag or change that makes it fit; "" if there is none
+	Soft   bool   `json:"soft"`   // it loads and runs right, but not as one might expect
+	Shape  bool   `json:"-"`      // the module's shape is at fault: in float it would load
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nibble/build"
+	"nibble/hf"
 	"nibble/quant"
 )
 
@@ -25,7 +26,7 @@ func Scan(ctx context.Context, b *build.Build) ([]Finding, error) {
 	if int8Ignored(options) {
 		list = append(list, newFinding(Int8Ignored, "", "", "4-bit weights and input_activations in config_groups").note())
 	}
-	s := &scan{Build: b, format: formatOf(b), options: options}
+	s := &scan{Build: b, format: formatOf(b), options: options, rows: rowsOf(b)}
 	modules := linears(b)
 	found := make([][]Finding, len(modules))
 	g, ctx := errgroup.WithContext(ctx)
@@ -51,6 +52,7 @@ type scan struct {
 	*build.Build
 	format  string
 	options gjson.Result
+	rows    map[string]hf.Tensor
 }
 
 // strip is how many codes are read at once.
@@ -58,6 +60,9 @@ const strip = 1 << 22
 
 // module looks for faults in the data of one module.
 func (s *scan) module(ctx context.Context, module string) ([]Finding, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	l := s.Linears[module]
 	var list []Finding
 	for _, name := range l.Tensors() {
@@ -130,36 +135,25 @@ func (s *scan) convention(module string, l quant.Linear) (*Finding, error) {
 		return nil, nil
 	}
 	f := newFinding(OtherZeros, module, name, fmt.Sprintf("%d is stored, %s stores %d", z, checkpointFormat(s.options), want)).note()
-	for i := range s.Tensors {
-		if t := &s.Tensors[i]; t.Expert >= 0 && t.Module() == module && z > want {
-			f.Effect, f.Wrong = "vLLM takes the zero points of experts for 9", true
-		}
+	if s.rows[module].Expert >= 0 && z > want {
+		f.Effect, f.Wrong = "vLLM takes the zero points of experts for 9", true
 	}
 	return &f, nil
 }
 
-// codes reads the codes of a module whose zero points are absent or in doubt.
+// codes reads the codes of a module of 4 bits whose zero points are absent or in doubt.
 func (s *scan) codes(ctx context.Context, module string, l quant.Linear) ([]Finding, error) {
 	spec, expect := l.Spec(), s.Reader.Expect(module)
 	_, stored := s.Set.Lookup(module + ".qzeros")
 	assumed := expect != nil && expect.Zero == quant.Symmetric && !stored && (s.format == gptq || s.format == awq)
 	packed := s.format == compressed && spec.Zero == quant.Integer
 	lossy := spec.Zero == quant.Integer && lossyZeros(s.format, s.options)
-	if !assumed && !packed && !lossy {
+	if spec.Bits != 4 || !assumed && !packed && !lossy {
 		return nil, nil
 	}
-	var c codes
-	n, k := l.Shape()
-	step := max(strip/k/32*32, 32)
-	for row := 0; row < n; row += step {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		m, err := l.Rows(row, min(step, n-row))
-		if err != nil {
-			return nil, err
-		}
-		c.add(m)
+	c, err := sumCodes(ctx, l)
+	if err != nil {
+		return nil, err
 	}
 	var list []Finding
 	if packed && c.signed() {
@@ -179,4 +173,22 @@ func (s *scan) codes(ctx context.Context, module string, l quant.Linear) ([]Find
 		list = append(list, newFinding(LostZero, module, module+".qzeros", fmt.Sprintf("%d groups have a zero point of 1", c.ones)).note())
 	}
 	return list, nil
+}
+
+// sumCodes reads a module in strips of rows.
+func sumCodes(ctx context.Context, l quant.Linear) (*codes, error) {
+	c := &codes{}
+	n, k := l.Shape()
+	step := max(strip/k/32*32, 32)
+	for row := 0; row < n; row += step {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m, err := l.Rows(row, min(step, n-row))
+		if err != nil {
+			return nil, err
+		}
+		c.add(m)
+	}
+	return c, nil
 }

@@ -55,6 +55,11 @@ var scanTests = []struct {
 			c.remove(downProj + s)
 		}
 	}, NoModule, downProj, true},
+	{"no part of a fused module", gptq32, func(c *checkpoint) {
+		for _, s := range []string{".qweight", ".qzeros", ".scales", ".g_idx"} {
+			c.remove(qProj + s)
+		}
+	}, NoModule, qProj, false},
 	{"no zeros, awq", awq32, func(c *checkpoint) { c.remove(downProj + ".qzeros") }, NoZeros, downProj, true},
 	{"no zeros, compressed", ctAsym32, func(c *checkpoint) { c.remove(downProj + ".weight_zero_point") }, NoZeroPoints, downProj, true},
 	{"signed zeros", ctAsym32, func(c *checkpoint) { c.edit(downProj+".weight_zero_point", flipTops) }, SignedZeros, downProj, true},

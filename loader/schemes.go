@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"nibble/hf"
 )
 
 // compressedConfig judges the config_groups of compressed-tensors: the schemes, and what they are for.
@@ -52,4 +54,12 @@ func matches(target, module string) bool {
 	}
 	p, err := regexp.Compile("^(?:" + expr + ")")
 	return err == nil && p.MatchString(module)
+}
+
+// quantizedHead returns the head's module if it is quantized, or "".
+func (v *verdict) quantizedHead() string {
+	if t := v.Row(hf.Head); t != nil && v.Linears[t.Module()] != nil {
+		return t.Module()
+	}
+	return ""
 }

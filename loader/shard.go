@@ -103,9 +103,7 @@ func (c *check) perRank() string {
 // proposals lists the group sizes that a fix may name.
 func proposals(t Target, format string) []int {
 	switch {
-	case t == VLLMCPU && format == cpuInt4:
-		return tinygemmGroups
-	case t == VLLMCPU && (format == awq || format == compressed):
+	case t == None, t == VLLMCPU && (format == awq || format == compressed):
 		return []int{128, 64, 32, 16, 8}
 	case t == Transformers:
 		return []int{128, 64, 32, 16}

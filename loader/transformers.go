@@ -64,7 +64,7 @@ func (c *check) oneSetting() {
 	for i := range c.Modules {
 		m := &c.Modules[i]
 		switch {
-		case !m.Role.Linear() || m.Spec == nil && c.Listed:
+		case !m.Role.Linear() || m.Spec == nil && (c.Listed || generic(c.Arch)):
 		case m.Spec == nil:
 			c.hard(m.Name, "a float linear among quantized ones: transformers ignores dynamic and would convert it",
 				"--format awq or compressed-tensors")

@@ -60,7 +60,7 @@ func (s *scan) scales(module string, t safetensors.Tensor) (*Finding, error) {
 
 // extraBiases looks for biases that hold something in modules that have none by their architecture.
 func extraBiases(b *build.Build) ([]Finding, error) {
-	if generic(b) {
+	if generic(b.Arch) {
 		return nil, nil // whose modules have what the file has
 	}
 	var list []Finding

@@ -14,9 +14,9 @@ import (
 
 // Verdict says whether a target loads a build and computes what was meant.
 type Verdict struct {
-	Target   Target
-	Loads    bool // no problem but soft ones
-	Problems []Problem
+	Target   Target    `json:"target"`
+	Loads    bool      `json:"loads"` // no problem but soft ones
+	Problems []Problem `json:"problems"`
 }
 
 // Verdicts judges a build for all targets but [None]: its config, its modules and the faults that show without reading
@@ -111,7 +111,7 @@ func (v *verdict) layout() {
 		if v.vllm() {
 			rule += "; " + f.Effect
 		}
-		v.hard(f.Module, rule, "")
+		v.hard(f.Module, rule, "quantize the source model again")
 	}
 	if v.vllm() {
 		v.surplus()
@@ -190,40 +190,49 @@ func (v *verdict) keys() {
 // coverage: what is quantized in the file must be so by the config, and the other way round where vLLM 0.32 does not
 // look at the tensors to find out: it does for GPTQ, and for AWQ if the config lists no module.
 func (v *verdict) coverage() {
+	if generic(v.Arch) {
+		return
+	}
 	inferred := v.format == gptq || v.format == awq && len(v.options.Get("modules_to_not_convert").Array()) == 0
 	for i := range v.Tensors {
 		t := &v.Tensors[i]
 		m := t.Module()
-		if !t.Role.Linear() || generic(v.Build) {
-			continue
-		}
 		expect := v.Reader.Expect(m)
-		switch {
-		case v.Linears[m] != nil && expect == nil:
-			v.hard(m, "its tensors are quantized, the config says float", "correct quantization_config")
-		case t.Source != "" && v.Linears[m] == nil && expect != nil && !inferred:
+		switch quantized := v.Linears[m] != nil; {
+		case quantized && expect == nil:
+			v.excluded(t)
+		case quantized && t.Fused != "" && v.format == gptq:
+			v.fusedRule(t, expect)
+		case t.Role.Linear() && t.Source != "" && !quantized && expect != nil && !inferred:
 			v.hard(m, "its tensor is float, the config says quantized", "correct quantization_config")
-		case v.Linears[m] != nil && t.Fused != "" && v.format == gptq:
-			if whole := v.Reader.Expect(t.Fused); whole == nil || !alike(whole, expect) {
-				v.hard(m, fmt.Sprintf("dynamic says %s, and %s for %s, by which vLLM asks: the parts are loaded as that says",
-					describe(expect), describe(whole), base(t.Fused)), "name the fused matrix in the same rule")
-			}
 		}
 	}
 }
 
-// gptqConfig: settings that vLLM refuses whatever the tensors hold.
-func (v *verdict) gptqConfig() {
-	sym := v.options.Get("sym")
-	seen := slices.ContainsFunc(linears(v.Build), func(m string) bool { return v.Linears[m].Spec().Zero == quant.Integer })
-	if sym.Exists() && !sym.Bool() && !seen { // otherwise the modules are named
-		v.hard("", "sym:false: gptq must be symmetric", "--sym, or --format awq or compressed-tensors")
+// excluded: vLLM has no parameters for the tensors of a module that the config leaves in float. GPTQ and AWQ have a key
+// of its own for the head.
+func (v *verdict) excluded(t *hf.Tensor) {
+	if t.Role == hf.Head && (v.format == gptq || v.format == awq) && !v.options.Get("lm_head").Bool() {
+		v.hard(t.Module(), "the head is quantized and quantization_config lacks lm_head:true", "lm_head: true")
+		return
 	}
+	v.hard(t.Module(), "its tensors are quantized, the config says float", "correct quantization_config")
+}
+
+// fusedRule: vLLM looks for rules of dynamic by the name of the fused matrix.
+func (v *verdict) fusedRule(t *hf.Tensor, part *quant.Spec) {
+	if whole := v.Reader.Expect(t.Fused); whole != nil && !alike(whole, part) {
+		v.hard(t.Module(), fmt.Sprintf("dynamic says it is %s, but %s for %s, and vLLM asks by that name", part, whole, base(t.Fused)),
+			"name the fused matrix in the same rule")
+	}
+}
+
+// gptqConfig: settings that vLLM refuses whatever the tensors hold. Modules show sym:false by themselves.
+func (v *verdict) gptqConfig() {
 	// Since 0.32, even where every group is a natural one; with one group a row the order means nothing.
 	if announced(gptq, v.options) && v.options.Get("group_size").Int() != -1 {
 		v.hard("", "desc_act:true: activation order is no longer supported, not even in name", "desc_act: false if the groups are natural ones")
 	}
-	v.headFlag()
 }
 
 // awqConfig: vLLM takes every file for the gemm version without looking at the key.
@@ -231,23 +240,4 @@ func (v *verdict) awqConfig() {
 	if version := strings.ToLower(v.options.Get("version").String()); version != "" && version != "gemm" {
 		v.hard("", fmt.Sprintf("version %s: vLLM reads it as gemm, which has other shapes", version), "dequantize it and quantize that")
 	}
-	v.headFlag()
-}
-
-// headFlag: without lm_head:true vLLM has no parameter for the tensors of a quantized head.
-func (v *verdict) headFlag() {
-	if m := v.quantizedHead(); m != "" && !v.options.Get("lm_head").Bool() {
-		v.hard(m, "the head is quantized and quantization_config lacks lm_head:true", "lm_head: true")
-	}
-	if m := v.quantizedHead(); m != "" && v.options.Get("lm_head").Bool() && v.Reader.Expect(m) == nil {
-		v.hard(m, "the head is quantized and the list of modules leaves it out", "correct quantization_config")
-	}
-}
-
-// quantizedHead returns the head's module if it is quantized, or "".
-func (v *verdict) quantizedHead() string {
-	if t := v.Row(hf.Head); t != nil && v.Linears[t.Module()] != nil {
-		return t.Module()
-	}
-	return ""
 }

@@ -45,12 +45,12 @@ var verdictTests = []struct {
 	}, "", "desc_act:true", false},
 	{"head without lm_head", VLLMCPU, gptqHead, func(c *checkpoint) { c.option("lm_head", false) }, "lm_head", "lacks lm_head:true; lm_head: true", false},
 	{"awq head without lm_head", VLLMCPU, awqHead, func(c *checkpoint) { c.drop("quantization_config.lm_head") }, "lm_head", "lacks lm_head:true", false},
-	{"head that is not listed", VLLMCPU, gptqHead, func(c *checkpoint) { c.option("modules_in_block_to_quantize", []string{"self_attn", "mlp"}) }, "lm_head", "the list of modules leaves it out", false},
+	{"head that is not listed", VLLMCPU, gptqHead, func(c *checkpoint) { c.option("modules_in_block_to_quantize", []string{"self_attn", "mlp"}) }, "lm_head", "the config says float", false},
 	{"quantized but excluded", VLLMCPU, gptq32, func(c *checkpoint) { c.option("dynamic", map[string]any{"-:.*down_proj": map[string]any{}}) }, downProj, "the config says float", false},
 	{"rule for a part of a fused matrix", VLLMCPU, gptq32, func(c *checkpoint) {
 		c.option("group_size", 64)
 		c.option("dynamic", map[string]any{`.*\.(q|k|v|o|up|gate|down)_proj`: map[string]any{"group_size": 32}})
-	}, firstQ, "4-bit g64 symmetric for qkv_proj", false},
+	}, firstQ, "4-bit g32 symmetric, but 4-bit g64 symmetric for qkv_proj", false},
 	{"list of float modules with a gap", VLLMCPU, awq32, func(c *checkpoint) {
 		c.option("modules_to_not_convert", []string{"lm_head"})
 		dequantize(c)
@@ -58,6 +58,7 @@ var verdictTests = []struct {
 	{"gemv", VLLMCPU, awq32, func(c *checkpoint) { c.option("version", "gemv") }, "", "version gemv: vLLM reads it as gemm", false},
 	{"float but targeted", VLLMCPU, ct32, dequantize, downProj, "the config says quantized", false},
 	{"head that no target names", VLLMCPU, ctHead, func(c *checkpoint) { c.option("config_groups.group_0.targets", []string{"Linear"}) }, "lm_head", "add the target re:.*lm_head", false},
+	{"head that is ignored", VLLMCPU, ctHead, func(c *checkpoint) { c.option("ignore", []string{"lm_head"}) }, "lm_head", "the config says float", false},
 	{"target for everything", VLLMCPU, ct32, func(c *checkpoint) { c.option("config_groups.group_0.targets", []string{"re:.*"}) }, "", "matches the input embedding", false},
 	{"actorder group", VLLMCPU, ct32, func(c *checkpoint) { c.option("config_groups.group_0.weights.actorder", "group") }, "", "actorder group", false},
 	{"actorder group, transformers", Transformers, ct32, func(c *checkpoint) { c.option("config_groups.group_0.weights.actorder", "group") }, "", "compressed-tensors 0.19", false},
@@ -153,6 +154,18 @@ func TestVerdictsRight(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A list of modules names the parts of fused matrices, and a file whose modules are all listed loads.
+func TestVerdictsListed(t *testing.T) {
+	c := gptq32.make(t)
+	c.option("modules_in_block_to_quantize", [][]string{{"self_attn.k_proj", "self_attn.v_proj", "self_attn.q_proj"},
+		{"self_attn.o_proj"}, {"mlp.up_proj", "mlp.gate_proj"}, {"mlp.down_proj"}})
+	for _, v := range Verdicts(c.open()) {
+		if v.Target != LlamaCpp && !v.Loads {
+			t.Error(show(v))
+		}
 	}
 }
 

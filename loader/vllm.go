@@ -12,7 +12,7 @@ import (
 var marlinGroups = []int{-1, 32, 64, 128}
 
 // tinygemmGroups are those of PyTorch's int4 kernel, on which cpu_int4 rests.
-var tinygemmGroups = []int{128, 64, 32, 256}
+var tinygemmGroups = []int{32, 64, 128, 256}
 
 // cpuHeadDims are the head sizes for which vLLM 0.32's CPU attention is compiled.
 var cpuHeadDims = []int{32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512}

@@ -54,10 +54,11 @@ func RoundScale(s float32, d safetensors.DType) float32 {
 	if d == safetensors.F16 {
 		least = 0x1p-24
 	}
+	negative := s < 0
 	switch s = Round(s, d); {
 	case s >= least || s <= -least:
 		return s
-	case s < 0:
+	case negative:
 		return -least
 	}
 	return least

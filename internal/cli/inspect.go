@@ -210,7 +210,7 @@ func (in *inspection) print(cmd *cobra.Command) error {
 		if f.Wrong {
 			kind = "MISREAD"
 		}
-		fmt.Fprintf(w, "\n%s: %s", kind, findingText(f))
+		fmt.Fprintf(w, "\n%s: %s", kind, f)
 	}
 	if len(in.Findings) > 0 {
 		fmt.Fprintln(w)
@@ -243,23 +243,4 @@ func summarize(problems []loader.Problem) []string {
 		}
 	}
 	return lines
-}
-
-// findingText is a finding in one line.
-func findingText(f loader.Finding) string {
-	name := f.Tensor
-	if name == "" {
-		name = f.Module
-	}
-	text := string(f.Kind)
-	if name != "" {
-		text = name + ": " + text
-	}
-	if f.Detail != "" {
-		text += ": " + f.Detail
-	}
-	if f.Effect != "" {
-		text += "; " + f.Effect
-	}
-	return text
 }

@@ -358,7 +358,7 @@ func selfCheck(ctx context.Context, dir string) error {
 	}
 	for _, x := range findings {
 		if x.Wrong {
-			return fmt.Errorf("the output would be misread: %s", findingText(x))
+			return fmt.Errorf("the output would be misread: %s", x)
 		}
 	}
 	return nil
