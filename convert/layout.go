@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"nibble/hf"
@@ -30,9 +29,6 @@ func (p *Plan) layOut() error {
 	}
 	var err error
 	if p.Weights, err = safetensors.NewPlan(specs, map[string]string{"format": "pt"}, p.MaxShard); err != nil {
-		return err
-	}
-	if p.Config, err = p.config(); err != nil {
 		return err
 	}
 	return p.files()
@@ -111,47 +107,36 @@ func (p *Plan) quantization(indent string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// files lists the output. The report comes last: its size is fixed by the plan, too.
+// files fixes the texts and lists the output. The size of the report, which comes last, is fixed here, too.
 func (p *Plan) files() error {
-	for _, f := range p.Weights.Files {
-		p.Files = append(p.Files, File{f.Name, f.Size})
+	config, err := p.config()
+	if err != nil {
+		return err
 	}
 	if index := p.Weights.Index(); index != nil {
-		p.Files = append(p.Files, File{indexName, int64(len(index))})
+		p.texts = append(p.texts, text{indexName, index})
 	}
-	p.Files = append(p.Files, File{"config.json", int64(len(p.Config))})
+	p.texts = append(p.texts, text{"config.json", config})
 	if name := p.Format.Sidecar(); name != "" {
 		side, err := p.quantization("")
 		if err != nil {
 			return err
 		}
-		p.Files = append(p.Files, File{name, int64(len(side)) + 1})
+		p.texts = append(p.texts, text{name, append(side, '\n')})
 	}
-	carry, skipped := p.Source.Carry()
-	for _, name := range carry {
-		info, err := fs.Stat(p.Source.FS, name)
-		if err != nil {
-			return fmt.Errorf("convert: %w", err)
-		}
-		p.Files = append(p.Files, File{name, info.Size()})
+	files, skipped, err := listFiles(p.Source.Folder, p.Weights, p.texts)
+	if err != nil {
+		return err
 	}
 	if len(skipped) > 0 {
 		p.Notes = append(p.Notes, "not carried over: "+strings.Join(skipped, ", "))
 	}
-	p.Files = append(p.Files, File{ReportName, p.reportSize()})
+	p.Files = append(files, File{ReportName, p.reportSize()})
 	return nil
 }
 
-const indexName = "model.safetensors.index.json"
-
 // Bytes returns the size of the whole output.
-func (p *Plan) Bytes() int64 {
-	var n int64
-	for _, f := range p.Files {
-		n += f.Size
-	}
-	return n
-}
+func (p *Plan) Bytes() int64 { return totalSize(p.Files) }
 
 // BitsPerWeight counts all bytes of all tensors over all weights of the source, tied ones once.
 func (p *Plan) BitsPerWeight() float64 { return 8 * float64(p.Weights.TotalSize) / float64(p.Params) }

@@ -48,18 +48,12 @@ type Plan struct {
 	Source  *build.Build
 	Items   []Item // in the order in which shards are filled
 	Weights *safetensors.Plan
-	Config  []byte // config.json
-	Files   []File // of the output, weights first
+	Files   []File // of the output, weights first, the report last
 	Params  int64  // weights of the source, tied ones once
 	Notes   []string
 
-	strip int64 // weights in a strip
-}
-
-// File is one file of the output.
-type File struct {
-	Name string `json:"name"`
-	Size int64  `json:"bytes"`
+	texts []text // config.json and what else is known by now
+	strip int64  // weights in a strip
 }
 
 // Item is a tensor of the source, or a part of one, on its way to the output.
@@ -174,6 +168,8 @@ func (p *Plan) matrix(t hf.Tensor, quantize bool) error {
 		switch {
 		case !quantize:
 			it.Reason = "not asked for"
+		case it.N == 0 || it.K == 0:
+			it.Reason = "empty"
 		case keep:
 			it.Reason = "kept by the recipe"
 		default:

@@ -26,7 +26,8 @@ type rows struct {
 func newRows(m *hf.Model, t hf.Tensor) (*rows, error) {
 	x, _ := m.Set.Lookup(t.Source)
 	if !x.DType.IsFloat() {
-		return nil, fmt.Errorf("convert: %s is %s: only BF16, F16, F32 and F64 weights can be quantized", t.Name, x.DType)
+		return nil, &quant.Defect{Module: t.Module(), Tensor: t.Name, Kind: quant.BadType,
+			Detail: fmt.Sprintf("%s: only BF16, F16, F32 and F64 weights can be quantized", x.DType)}
 	}
 	return &rows{m: m, t: t, dtype: x.DType, out: t.Out(), in: t.In(), n: t.Out(), k: t.In(), halves: 1,
 		elements: x.DType.Bits() / 8}, nil

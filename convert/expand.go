@@ -1,0 +1,145 @@
+package convert
+
+import (
+	"context"
+
+	"nibble/internal/stage"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// Run writes the plain checkpoint to the folder out, and returns what every quantized matrix lost if the original is
+// known.
+func (x *Expansion) Run(ctx context.Context, out string, mode stage.Mode, progress Progress) ([]*Loss, error) {
+	if err := room(out, x.Bytes()); err != nil {
+		return nil, err
+	}
+	dir, _, err := stage.Open(out, mode)
+	if err != nil {
+		return nil, err
+	}
+	losses, err := x.run(ctx, dir, progress)
+	if err != nil {
+		dir.Abort()
+		if ctx.Err() != nil {
+			err = ErrInterrupted
+		}
+		return nil, err
+	}
+	return losses, nil
+}
+
+func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress) ([]*Loss, error) {
+	w, err := safetensors.Create(dir.Path(), x.Weights)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	var jobs []*job
+	var losses []*Loss
+	for i := range x.pieces {
+		p := &x.pieces[i]
+		if p.linear == nil {
+			jobs = append(jobs, x.float(p, w))
+			continue
+		}
+		loss, err := x.loss(p)
+		if err != nil {
+			return nil, err
+		}
+		if loss != nil {
+			losses = append(losses, &loss.Loss)
+		}
+		jobs = append(jobs, x.expand(p, w, loss))
+	}
+	if err := run(ctx, jobs, x.Threads, progress); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	if err := writeFiles(dir.Path(), x.Build.Folder, x.texts); err != nil {
+		return nil, err
+	}
+	return losses, dir.Commit()
+}
+
+// float converts a float tensor, or copies one that is not.
+func (x *Expansion) float(p *piece, w *safetensors.Writer) *job {
+	s, _ := x.Build.Set.Lookup(p.tensor.Source)
+	from := int64(s.DType.Bits())
+	to := from
+	if s.DType.IsFloat() {
+		to = int64(x.DType.Bits())
+	}
+	const chunk = 1 << 20 // elements
+	n := p.tensor.Elements()
+	return &job{name: p.tensor.Name, rows: max(1, int((n+chunk-1)/chunk)), strip: 1, cost: min(n, chunk) * from / 8,
+		run: func(k *worker, row0, _ int) error {
+			first := int64(row0) * chunk
+			count := min(chunk, n-first)
+			raw := grow(&k.raw, int(count*from/8))
+			if err := x.Build.Set.ReadAt(p.tensor.Source, raw, (p.tensor.Offset+first)*from/8); err != nil {
+				return err
+			}
+			if s.DType.IsFloat() && s.DType != x.DType {
+				floats := grow(&k.floats, int(count))
+				decode(s.DType, floats, raw)
+				raw = grow(&k.raw, int(count*to/8))
+				encode(x.DType, raw, floats)
+			}
+			return w.WriteAt(p.target, raw, (p.at+first)*to/8)
+		}}
+}
+
+// expand dequantizes a matrix strip by strip.
+func (x *Expansion) expand(p *piece, w *safetensors.Writer, loss *lossJob) *job {
+	n, k := p.linear.Shape()
+	size := int64(x.DType.Bits() / 8)
+	strip := max(block, (2<<20)/k/block*block)
+	j := &job{name: p.tensor.Module(), rows: n, strip: strip, cost: int64(k) / 2}
+	j.run = func(wk *worker, row0, rows int) error {
+		m, err := p.linear.Rows(row0, rows)
+		if err != nil {
+			return err
+		}
+		if loss != nil {
+			if err := loss.add(wk, m, row0); err != nil {
+				return err
+			}
+		}
+		if p.tensor.Transposed {
+			return x.columns(p, w, wk, m, row0, n)
+		}
+		row, raw := grow(&wk.row, k), grow(&wk.raw, rows*k*int(size))
+		for i := range rows {
+			m.DequantizeRow(row, i)
+			encode(x.DType, raw[i*k*int(size):], row)
+		}
+		return w.WriteAt(p.target, raw, (p.at+int64(row0)*int64(k))*size)
+	}
+	if loss != nil {
+		j.done = loss.finish
+	}
+	return j
+}
+
+// columns stores rows of a matrix that its architecture keeps as [in, out].
+func (x *Expansion) columns(p *piece, w *safetensors.Writer, wk *worker, m *quant.Matrix, row0, out int) error {
+	size := int64(x.DType.Bits() / 8)
+	all := grow(&wk.floats, m.N*m.K)
+	for i := range m.N {
+		m.DequantizeRow(all[i*m.K:(i+1)*m.K], i)
+	}
+	line, raw := grow(&wk.row, m.N), grow(&wk.raw, m.N*int(size))
+	for k := range m.K {
+		for i := range line {
+			line[i] = all[i*m.K+k]
+		}
+		encode(x.DType, raw, line)
+		if err := w.WriteAt(p.target, raw, (p.at+int64(k)*int64(out)+int64(row0))*size); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package convert
+
+import (
+	"hash/crc32"
+
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// jobs lists the work that is not done yet: the source's files to hash, which take longest, then the items.
+func (r *Run) jobs() []*job {
+	var jobs []*job
+	for _, f := range r.Source.Set.Files() {
+		name := "file " + f.Name
+		if e, ok := r.done[name]; ok && e.SHA256 != "" {
+			r.sums[f.Name] = e.SHA256
+			r.Resumed++
+			continue
+		}
+		jobs = append(jobs, &job{name: name, rows: 1, strip: 1, run: func(*worker, int, int) error {
+			sum, err := hashFile(r.Source.FS, f.Name)
+			if err != nil {
+				return err
+			}
+			if err := r.journal.line(entry{Job: name, SHA256: sum}); err != nil {
+				return err
+			}
+			r.journal.mu.Lock()
+			r.sums[f.Name] = sum
+			r.journal.mu.Unlock()
+			return nil
+		}})
+	}
+	for i := range r.Items {
+		it := &r.Items[i]
+		if r.finished(it) {
+			r.Resumed++
+			continue
+		}
+		switch {
+		case it.Spec != nil:
+			jobs = append(jobs, r.quantized(it))
+		case it.rows != nil:
+			jobs = append(jobs, r.padded(it))
+		default:
+			jobs = append(jobs, r.copied(it))
+		}
+	}
+	return jobs
+}
+
+// finished reports whether the journal has the item and the output still holds what was stored.
+func (r *Run) finished(it *Item) bool {
+	e, ok := r.done[it.Name]
+	if !ok || (it.Spec != nil) != (e.Noise != nil) {
+		return false
+	}
+	crc, err := r.crc(it)
+	if err != nil || crc != e.CRC {
+		return false
+	}
+	if e.Noise != nil {
+		r.noise[it.Name] = e.Noise
+	}
+	return true
+}
+
+// quantized is the job of a matrix: read, solve, account, pack, strip by strip.
+func (r *Run) quantized(it *Item) *job {
+	blocks := make([]quant.Noise, (it.N+block-1)/block)
+	put := func(tensor int, off int64, p []byte) error { return r.out.WriteAt(it.Outputs[tensor].Name, p, off) }
+	return &job{name: it.Name, rows: it.N, strip: r.stripRows(it.K),
+		cost: int64(it.K) * int64(it.rows.elements),
+		run: func(w *worker, row0, rows int) error {
+			weights, err := it.rows.read(w, row0, rows)
+			if err != nil {
+				return err
+			}
+			m := w.fit(rows, it.K, *it.Spec)
+			it.solve(m, weights, nil)
+			row := grow(&w.row, it.K)
+			for n := range rows {
+				m.DequantizeRow(row, n)
+				blocks[(row0+n)/block].Add(weights[n*it.K:(n+1)*it.K], row)
+			}
+			return r.Format.Pack(*it.Spec, r.Options, m, row0, it.N, put)
+		},
+		done: func() error {
+			var noise quant.Noise
+			for _, b := range blocks {
+				noise.Merge(b)
+			}
+			return r.record(it, &noise)
+		}}
+}
+
+// fit returns the worker's matrix for a strip of a module, made anew only where the last one was smaller.
+func (w *worker) fit(rows, k int, s quant.Spec) *quant.Matrix {
+	m := w.matrix
+	if m == nil || m.K != k || m.Bits != s.Bits || m.Group != s.GroupSize(k) || m.Zero != s.Zero || cap(m.Codes) < rows*k {
+		w.matrix = quant.NewMatrix(rows, k, s.Bits, s.GroupSize(k), s.Zero)
+		return w.matrix
+	}
+	m.Resize(rows)
+	return m
+}
+
+// stripRows returns how many rows of k weights make a strip.
+func (p *Plan) stripRows(k int) int { return max(block, int(p.strip)/k/block*block) }
+
+// padded copies a float tensor into a wider one.
+func (r *Run) padded(it *Item) *job {
+	x := it.rows
+	size := int64(x.k * x.elements)
+	return &job{name: it.Name, rows: x.n, strip: r.stripRows(x.k), cost: size,
+		run: func(w *worker, row0, rows int) error {
+			weights, err := x.read(w, row0, rows)
+			if err != nil {
+				return err
+			}
+			raw := grow(&w.raw, len(weights)*x.elements)
+			encode(x.dtype, raw, weights)
+			return r.out.WriteAt(it.Outputs[0].Name, raw, int64(row0)*size)
+		},
+		done: func() error { return r.record(it, nil) }}
+}
+
+// copied copies the bytes of a tensor, or of the part of one that the item is.
+func (r *Run) copied(it *Item) *job {
+	const chunk = 1 << 20
+	size := bytesOf(it.Outputs[0])
+	from := it.Tensor.Offset * int64(it.Outputs[0].DType.Bits()) / 8
+	return &job{name: it.Name, rows: max(1, int((size+chunk-1)/chunk)), strip: 1, cost: min(size, chunk),
+		run: func(w *worker, row0, _ int) error {
+			off := int64(row0) * chunk
+			raw := grow(&w.raw, int(min(chunk, size-off)))
+			if err := r.Source.Set.ReadAt(it.Tensor.Source, raw, from+off); err != nil {
+				return err
+			}
+			return r.out.WriteAt(it.Outputs[0].Name, raw, off)
+		},
+		done: func() error { return r.record(it, nil) }}
+}
+
+// record notes a finished item in the journal.
+func (r *Run) record(it *Item, noise *quant.Noise) error {
+	crc, err := r.crc(it)
+	if err != nil {
+		return err
+	}
+	if noise != nil {
+		r.journal.mu.Lock()
+		r.noise[it.Name] = noise
+		r.journal.mu.Unlock()
+	}
+	return r.journal.line(entry{Job: it.Name, CRC: crc, Noise: noise})
+}
+
+// crc reads back the tensors of an item.
+func (r *Run) crc(it *Item) (uint32, error) {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	buf := make([]byte, 256<<10)
+	crc := uint32(0)
+	for _, o := range it.Outputs {
+		size := bytesOf(o)
+		for off := int64(0); off < size; off += int64(len(buf)) {
+			p := buf[:min(int64(len(buf)), size-off)]
+			if err := r.out.ReadAt(o.Name, p, off); err != nil {
+				return 0, err
+			}
+			crc = crc32.Update(crc, table, p)
+		}
+	}
+	return crc, nil
+}
+
+// bytesOf returns the size of a planned tensor, whose shape the plan has checked.
+func bytesOf(s safetensors.Spec) int64 {
+	n := int64(s.DType.Bits())
+	for _, d := range s.Shape {
+		n *= int64(d)
+	}
+	return n / 8
+}

@@ -1,0 +1,107 @@
+package convert
+
+import (
+	"fmt"
+
+	"nibble/build"
+	"nibble/hf"
+	"nibble/quant"
+)
+
+// Loss is what a quantized matrix lost against the original.
+type Loss struct {
+	Name   string   `json:"name"`
+	SQNR   Decibel  `json:"sqnr_db"`
+	Stated *Decibel `json:"stated_sqnr_db,omitempty"` // by the build's report
+	noise  quant.Noise
+}
+
+// lossJob measures one matrix against the original, in the blocks in which the quantizer accounted.
+type lossJob struct {
+	Loss
+	rows   *rows
+	blocks []quant.Noise
+}
+
+// loss prepares the measurement of a piece, nil without an original.
+func (x *Expansion) loss(p *piece) (*lossJob, error) {
+	if x.Against == nil {
+		return nil, nil
+	}
+	r, err := original(x.Against, p)
+	if err != nil {
+		return nil, err
+	}
+	n, k := p.linear.Shape()
+	if n != r.n {
+		if p.tensor.Role == hf.GateUp {
+			r.halves = 2
+		}
+		r.n = n
+	}
+	r.k = k
+	if r.out > n || r.in > k {
+		return nil, fmt.Errorf("convert: %s is [%d,%d], the original's is [%d,%d]", p.tensor.Name, n, k, r.out, r.in)
+	}
+	l := &lossJob{rows: r, blocks: make([]quant.Noise, (n+block-1)/block)}
+	l.Name = p.tensor.Module()
+	if x.report != nil {
+		for _, t := range x.report.Tensors {
+			if t.Name == l.Name {
+				l.Stated = t.SQNR
+			}
+		}
+	}
+	return l, nil
+}
+
+// original finds the rows of the original that a piece was made of.
+func original(src *build.Build, p *piece) (*rows, error) {
+	name := p.tensor.Name
+	for _, t := range src.Tensors {
+		switch {
+		case t.Source == "":
+		case t.Name == name:
+			return newRows(src.Model, t)
+		case t.Name == p.tensor.PartOf:
+			first := 0
+			for _, part := range t.Parts {
+				if part.Module == p.tensor.Module() {
+					r, err := newRows(src.Model, t)
+					if err == nil {
+						r.first, r.out, r.n = first, part.Rows, part.Rows
+					}
+					return r, err
+				}
+				first += part.Rows
+			}
+		}
+	}
+	if p.tensor.Role == hf.Head { // untied by the quantizer
+		if e := src.Row(hf.Embedding); e != nil {
+			return newRows(src.Model, *e)
+		}
+	}
+	return nil, fmt.Errorf("convert: %s: the original has no %s", src.In(src.Folder.Weights), name)
+}
+
+func (l *lossJob) add(w *worker, m *quant.Matrix, row0 int) error {
+	weights, err := l.rows.read(w, row0, m.N)
+	if err != nil {
+		return err
+	}
+	row := grow(&w.row, m.K)
+	for n := range m.N {
+		m.DequantizeRow(row, n)
+		l.blocks[(row0+n)/block].Add(weights[n*m.K:(n+1)*m.K], row)
+	}
+	return nil
+}
+
+func (l *lossJob) finish() error {
+	for _, b := range l.blocks {
+		l.noise.Merge(b)
+	}
+	l.SQNR = Decibel(l.noise.SQNR())
+	return nil
+}

@@ -1,0 +1,185 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"nibble/internal/stage"
+	"nibble/internal/version"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// Run is one execution of a plan.
+type Run struct {
+	*Plan
+	Out      string
+	Mode     stage.Mode
+	Progress Progress // may be nil
+
+	dir     *stage.Dir
+	out     *safetensors.Writer
+	journal *journal
+	done    map[string]entry // finished before this run
+	noise   map[string]*quant.Noise
+	sums    map[string]string // SHA-256 of the source's files
+	Resumed int               // jobs that were found finished
+}
+
+// ErrInterrupted is the cause when the context ended. What is finished stays for a resume.
+var ErrInterrupted = errors.New("interrupted")
+
+// Quantize runs the plan and returns the report of the build. After an error other than ErrInterrupted nothing is left
+// of the output.
+func (r *Run) Quantize(ctx context.Context, check func(dir string) error) (*Report, error) {
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	report, err := r.quantize(ctx, check)
+	return report, finish(ctx, r.dir, err)
+}
+
+// finish ends a run: the folder was committed, is left for a resume, or goes.
+func finish(ctx context.Context, dir *stage.Dir, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		dir.Leave()
+		return fmt.Errorf("%w; --resume continues from %s", ErrInterrupted, dir.Path())
+	}
+	dir.Abort()
+	return err
+}
+
+func (r *Run) quantize(ctx context.Context, check func(dir string) error) (*Report, error) {
+	defer r.out.Close()
+	defer r.journal.close()
+	r.noise, r.sums = map[string]*quant.Noise{}, map[string]string{}
+	if err := run(ctx, r.jobs(), r.Threads, r.Progress); err != nil {
+		return nil, err
+	}
+	report := r.report(r.noise, r.sums)
+	report.Time = now()
+	raw, err := report.encode(r.Files[len(r.Files)-1].Size)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFiles(r.dir.Path(), r.Source.Folder, append(slices.Clone(r.texts), text{ReportName, raw})); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(r.out.Close(), r.journal.close(), os.Remove(filepath.Join(r.dir.Path(), journalName))); err != nil {
+		return nil, err
+	}
+	if check != nil {
+		if err := check(r.dir.Path()); err != nil {
+			return nil, err
+		}
+	}
+	return report, r.dir.Commit()
+}
+
+// open takes the unfinished folder, new or as an earlier run left it.
+func (r *Run) open() error {
+	if err := room(r.Out, r.Bytes()); err != nil && r.Mode != stage.Resume {
+		return err
+	}
+	dir, resumed, err := stage.Open(r.Out, r.Mode)
+	if err != nil {
+		return err
+	}
+	if r.dir = dir; resumed {
+		if err = r.resume(); !errors.Is(err, fs.ErrNotExist) {
+			if err != nil {
+				dir.Leave()
+			}
+			return err
+		}
+		// Killed before the journal was there: nothing is lost by starting again.
+		if err := dir.Abort(); err != nil {
+			return err
+		}
+		if r.dir, _, err = stage.Open(r.Out, stage.Fresh); err != nil {
+			return err
+		}
+	}
+	if err := r.create(); err != nil {
+		r.dir.Abort()
+		return err
+	}
+	return nil
+}
+
+func (r *Run) create() (err error) {
+	if r.out, err = safetensors.Create(r.dir.Path(), r.Weights); err != nil {
+		return err
+	}
+	digest, err := r.digest()
+	if err != nil {
+		return err
+	}
+	r.journal, err = createJournal(filepath.Join(r.dir.Path(), journalName), digest)
+	return err
+}
+
+func (r *Run) resume() error {
+	digest, err := r.digest()
+	if err != nil {
+		return err
+	}
+	if r.journal, r.done, err = resumeJournal(filepath.Join(r.dir.Path(), journalName), digest); err != nil {
+		return err
+	}
+	if r.out, err = safetensors.Reopen(r.dir.Path(), r.Weights); err != nil {
+		r.journal.close()
+		return err
+	}
+	return nil
+}
+
+// room reports a file system that is too small before anything is written.
+func room(out string, need int64) error {
+	free, err := stage.Free(filepath.Dir(out))
+	if err != nil {
+		return err
+	}
+	if free < need {
+		return fmt.Errorf("no space for %s: it takes %d bytes, %d are free", out, need, free)
+	}
+	return nil
+}
+
+// digest covers everything that decides the output: a journal written under another digest is of no use.
+func (r *Run) digest() (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "nibble %s\n", version.Number())
+	for _, t := range r.texts {
+		fmt.Fprintf(h, "%s %d %s\n", t.name, len(t.content), t.content)
+	}
+	for _, f := range r.Weights.Files {
+		fmt.Fprintf(h, "%s %x\n", f.Name, sha256.Sum256(f.Header))
+	}
+	for i := range r.Items {
+		it := &r.Items[i]
+		fmt.Fprintf(h, "%s %s %d", it.Name, it.Tensor.Source, it.Tensor.Offset)
+		if it.Spec != nil {
+			fmt.Fprintf(h, " %+v", *it.Spec)
+		}
+		fmt.Fprintln(h)
+	}
+	for _, f := range r.Source.Set.Files() {
+		info, err := fs.Stat(r.Source.FS, f.Name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d %d\n", f.Name, info.Size(), info.ModTime().UnixNano())
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
