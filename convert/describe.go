@@ -11,14 +11,19 @@ import (
 func (p *Plan) Costs() map[string]int64 {
 	costs := map[string]int64{}
 	for i := range p.Items {
-		it := &p.Items[i]
-		x, _ := p.Source.Set.Lookup(it.Tensor.Source)
-		costs[it.Name] = it.Tensor.Elements() * int64(x.DType.Bits()) / 8
+		costs[p.Items[i].Name] = p.cost(&p.Items[i])
 	}
 	return costs
 }
 
-// Layers names the part of the model that a job belongs to: "layer 3", or the role of what is outside the layers.
+// cost returns the input bytes of an item.
+func (p *Plan) cost(it *Item) int64 {
+	x, _ := p.Source.Set.Lookup(it.Tensor.Source)
+	return it.Tensor.Elements() * int64(x.DType.Bits()) / 8
+}
+
+// Layers names the part of the model that a job belongs to: "layer 3", "embedding", "head", or "" for
+// what is small.
 func (p *Plan) Layers() map[string]string {
 	names := map[string]string{}
 	for i := range p.Items {
@@ -28,10 +33,13 @@ func (p *Plan) Layers() map[string]string {
 }
 
 func layerName(t *hf.Tensor) string {
-	if t.Layer >= 0 {
+	switch {
+	case t.Layer >= 0:
 		return fmt.Sprintf("layer %d", t.Layer)
+	case t.Role == hf.Embedding || t.Role == hf.Head:
+		return t.Role.String()
 	}
-	return t.Role.String()
+	return ""
 }
 
 // PlannedTensor is a tensor of the output with its place.

@@ -11,6 +11,11 @@ import (
 // Run writes the plain checkpoint to the folder out, and returns what every quantized matrix lost if the original is
 // known.
 func (x *Expansion) Run(ctx context.Context, out string, mode stage.Mode, progress Progress) ([]*Loss, error) {
+	if x.Against != nil {
+		if err := sameModel(x.Build, x.Against); err != nil {
+			return nil, err
+		}
+	}
 	if err := room(out, x.Bytes()); err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func NewExpansion(b *build.Build, dtype safetensors.DType, maxShard int64) (*Exp
 	}
 	x := &Expansion{Build: b, DType: dtype, MaxShard: maxShard, Threads: 1}
 	var err error
-	if x.report, err = readReport(b); err != nil {
+	if x.report, err = ReadReport(b); err != nil {
 		return nil, err
 	}
 	if err := x.untie(); err != nil {
@@ -65,8 +65,8 @@ func NewExpansion(b *build.Build, dtype safetensors.DType, maxShard int64) (*Exp
 	return x, x.files()
 }
 
-// readReport reads the report beside a build, nil if there is none.
-func readReport(b *build.Build) (*Report, error) {
+// ReadReport reads the report beside a build, nil if there is none.
+func ReadReport(b *build.Build) (*Report, error) {
 	f, err := b.FS.Open(ReportName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -184,3 +184,14 @@ func (x *Expansion) files() error {
 
 // Bytes returns the size of the whole output.
 func (x *Expansion) Bytes() int64 { return totalSize(x.Files) }
+
+// Matrices returns the number of quantized matrices.
+func (x *Expansion) Matrices() int {
+	n := 0
+	for i := range x.pieces {
+		if x.pieces[i].linear != nil {
+			n++
+		}
+	}
+	return n
+}

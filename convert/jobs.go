@@ -35,6 +35,9 @@ func (r *Run) jobs() []*job {
 		it := &r.Items[i]
 		if r.finished(it) {
 			r.Resumed++
+			if r.Progress != nil {
+				r.Progress(it.Name, r.cost(it))
+			}
 			continue
 		}
 		switch {

@@ -287,7 +287,7 @@ func (p *Plan) memory() error {
 	}
 	least := baseMemory + int64(block*widest*bytesPerWeight)
 	if p.MaxMemory < least {
-		return fmt.Errorf("convert: --max-memory %d: one thread needs at least %d bytes (%d rows of %d weights)", p.MaxMemory, least, block, widest)
+		return fmt.Errorf("convert: --max-memory %d: one thread needs at least %d MB (%d rows of %d weights)", p.MaxMemory, least/1e6+1, block, widest)
 	}
 	for p.Threads > 1 && int64(p.Threads)*(least-baseMemory)+baseMemory > p.MaxMemory {
 		p.Threads--

@@ -10,10 +10,30 @@ import (
 
 // Loss is what a quantized matrix lost against the original.
 type Loss struct {
-	Name   string   `json:"name"`
-	SQNR   Decibel  `json:"sqnr_db"`
-	Stated *Decibel `json:"stated_sqnr_db,omitempty"` // by the build's report
-	noise  quant.Noise
+	Name   string      `json:"name"`
+	SQNR   Decibel     `json:"sqnr_db"`
+	Stated *Decibel    `json:"stated_sqnr_db,omitempty"` // by the build's report
+	Noise  quant.Noise `json:"-"`
+}
+
+// Strays reports whether the measured figure is not the stated one: the report's has four decimals.
+func (l *Loss) Strays() bool {
+	if l.Stated == nil {
+		return false
+	}
+	d := float64(l.SQNR - *l.Stated)
+	return d > 1e-3 || d < -1e-3
+}
+
+// sameModel compares what the configs of a build and its original say about their sizes.
+func sameModel(b, original *build.Build) error {
+	x, y := b.Arch, original.Arch
+	if x.Name != y.Name || x.Layers != y.Layers || x.Hidden != y.Hidden || x.Heads != y.Heads || x.KVHeads != y.KVHeads ||
+		x.HeadDim != y.HeadDim || x.Vocab != y.Vocab || x.Experts != y.Experts || x.Intermediate < y.Intermediate {
+		return fmt.Errorf("convert: the build is a %s of %d layers, hidden size %d, vocabulary %d, the original a %s of %d, %d, %d: "+
+			"--against wants the model that the build was made of", x.Name, x.Layers, x.Hidden, x.Vocab, y.Name, y.Layers, y.Hidden, y.Vocab)
+	}
+	return nil
 }
 
 // lossJob measures one matrix against the original, in the blocks in which the quantizer accounted.
@@ -33,15 +53,19 @@ func (x *Expansion) loss(p *piece) (*lossJob, error) {
 		return nil, err
 	}
 	n, k := p.linear.Shape()
-	if n != r.n {
-		if p.tensor.Role == hf.GateUp {
-			r.halves = 2
+	if x.Build.Arch.Intermediate > x.Against.Arch.Intermediate { // the MLP is padded
+		switch p.tensor.Role {
+		case hf.GateUp:
+			r.halves, r.n = 2, n
+		case hf.Gate, hf.Up:
+			r.n = n
+		case hf.Down:
+			r.k = k
 		}
-		r.n = n
 	}
-	r.k = k
-	if r.out > n || r.in > k {
-		return nil, fmt.Errorf("convert: %s is [%d,%d], the original's is [%d,%d]", p.tensor.Name, n, k, r.out, r.in)
+	if r.n != n || r.k != k {
+		return nil, fmt.Errorf("convert: %s is [%d,%d], the original's is [%d,%d]: --against wants the model that the build was made of",
+			p.tensor.Name, n, k, r.out, r.in)
 	}
 	l := &lossJob{rows: r, blocks: make([]quant.Noise, (n+block-1)/block)}
 	l.Name = p.tensor.Module()
@@ -100,8 +124,8 @@ func (l *lossJob) add(w *worker, m *quant.Matrix, row0 int) error {
 
 func (l *lossJob) finish() error {
 	for _, b := range l.blocks {
-		l.noise.Merge(b)
+		l.Noise.Merge(b)
 	}
-	l.SQNR = Decibel(l.noise.SQNR())
+	l.SQNR = Decibel(l.Noise.SQNR())
 	return nil
 }

@@ -1,7 +1,7 @@
 package convert
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,7 +78,12 @@ func NewPlan(src *build.Build, s Settings) (*Plan, error) {
 	if err := s.Recipe.Unused(); err != nil {
 		return nil, err
 	}
-	if err := p.fit(); err != nil {
+	err := p.fit()
+	var unfit *Unfit
+	if errors.As(err, &unfit) {
+		unfit.Fits = fitting(src, s)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return p, p.layOut()
@@ -162,12 +167,11 @@ func (p *Plan) matrix(t hf.Tensor, quantize bool) error {
 	it := Item{Tensor: t, Module: loader.Module{Role: t.Role, Layer: t.Layer, Expert: t.Expert}}
 	it.Name = t.Name
 	if t.Role.Linear() || t.Role == hf.Head || t.Role == hf.Embedding {
-		it.Name, it.Fused, it.N, it.K = t.Module(), t.Fused, t.Out(), t.In()
-		it.Head, it.Embed = t.Role == hf.Head, t.Role == hf.Embedding
+		it.Module = loader.NewModule(&t)
 		spec, keep := p.Recipe.Apply(it.Name, p.Spec)
 		switch {
 		case !quantize:
-			it.Reason = "not asked for"
+			it.Reason = p.unasked(it.Role)
 		case it.N == 0 || it.K == 0:
 			it.Reason = "empty"
 		case keep:
@@ -178,6 +182,18 @@ func (p *Plan) matrix(t hf.Tensor, quantize bool) error {
 	}
 	p.Items = append(p.Items, it)
 	return nil
+}
+
+// unasked says why a head or embedding is not quantized.
+func (p *Plan) unasked(r hf.Role) string {
+	choice, flag := p.Head, "--lm-head keep"
+	if r == hf.Embedding {
+		choice, flag = p.Embedding, "--embedding keep"
+	}
+	if choice == Keep {
+		return flag
+	}
+	return fmt.Sprintf("loaders of %s read the %s in float", p.Format.Name(), r)
 }
 
 // fit checks every module against the layout and the target.
@@ -212,7 +228,8 @@ func (p *Plan) fit() error {
 		return &Unfit{Target: p.Target, Format: p.Format.Name(), Problems: unfit}
 	}
 	if !slices.ContainsFunc(p.Items, func(it Item) bool { return it.Spec != nil }) {
-		return fmt.Errorf("convert: nothing is left to quantize in %s", p.Source.In(p.Source.Weights))
+		return &Unfit{Target: p.Target, Format: p.Format.Name(), Problems: []loader.Problem{{
+			Rule: "nothing is left to quantize", Fix: "other settings"}}}
 	}
 	return nil
 }
@@ -258,18 +275,15 @@ func (p *Plan) problems() []loader.Problem {
 	if len(hard) > 0 {
 		return hard
 	}
-	var notes []string
+	var soft []loader.Problem
 	named := map[string]bool{}
 	for _, x := range loader.Check(p.Target, p.input()) {
-		switch {
-		case !x.Soft:
-			hard = append(hard, x)
-			named[x.Module] = true
-		case x.Module == "":
-			notes = append(notes, x.Rule)
-		default:
-			notes = append(notes, x.Module+": "+x.Rule)
+		if x.Soft {
+			soft = append(soft, x)
+			continue
 		}
+		hard = append(hard, x)
+		named[x.Module] = true
 	}
 	for i := range p.Items { // shapes of which only the layout knows
 		if it := &p.Items[i]; it.Spec != nil && !named[it.Name] {
@@ -279,7 +293,9 @@ func (p *Plan) problems() []loader.Problem {
 		}
 	}
 	if len(hard) == 0 {
-		p.Notes = append(p.Notes, notes...)
+		for _, x := range loader.Summarize(soft) {
+			p.Notes = append(p.Notes, x.Where()+x.Rule)
+		}
 	}
 	return hard
 }
@@ -298,27 +314,4 @@ func (p *Plan) input() loader.Input {
 // tied reports whether the output's head is its embedding.
 func (p *Plan) tied() bool {
 	return !slices.ContainsFunc(p.Items, func(it Item) bool { return it.Head })
-}
-
-// Unfit is the error of a plan that the target cannot hold.
-type Unfit struct {
-	Target   loader.Target
-	Format   string
-	Problems []loader.Problem
-}
-
-// Error names the first module with its rule and fix, and how many others share the rule or break another.
-func (u *Unfit) Error() string {
-	first := u.Problems[0]
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s for %s: ", u.Format, u.Target)
-	if first.Module != "" {
-		fmt.Fprintf(&b, "%s: ", first.Module)
-	}
-	b.WriteString(first.Rule)
-	fmt.Fprintf(&b, "; %s", cmp.Or(first.Fix, "--target-loader none asks no loader"))
-	if n := len(u.Problems) - 1; n > 0 {
-		fmt.Fprintf(&b, " (and %d more)", n)
-	}
-	return b.String()
 }

@@ -29,8 +29,9 @@ type Run struct {
 	journal *journal
 	done    map[string]entry // finished before this run
 	noise   map[string]*quant.Noise
-	sums    map[string]string // SHA-256 of the source's files
-	Resumed int               // jobs that were found finished
+	sums    map[string]string       // SHA-256 of the source's files
+	Resumed int                     // jobs that were found finished
+	Started func(finished, all int) // told before the work starts what an earlier run left; may be nil
 }
 
 // ErrInterrupted is the cause when the context ended. What is finished stays for a resume.
@@ -63,7 +64,11 @@ func (r *Run) quantize(ctx context.Context, check func(dir string) error) (*Repo
 	defer r.out.Close()
 	defer r.journal.close()
 	r.noise, r.sums = map[string]*quant.Noise{}, map[string]string{}
-	if err := run(ctx, r.jobs(), r.Threads, r.Progress); err != nil {
+	jobs := r.jobs()
+	if r.Started != nil {
+		r.Started(r.Resumed, r.Resumed+len(jobs))
+	}
+	if err := run(ctx, jobs, r.Threads, r.Progress); err != nil {
 		return nil, err
 	}
 	report := r.report(r.noise, r.sums)

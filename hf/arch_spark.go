@@ -6,6 +6,23 @@ func spark(t *table) {
 	t.common(131072, true)
 	t.HeadDim = t.int(256, "head_dim")
 	t.checkSizes()
+	t.defaults()
+	t.activation("hidden_act", "gelu")
+	switch act := t.c.get("gate_attn_act_mode").String(); act {
+	case "", "sigmoid":
+	case "silu":
+		t.GateSiLU = true
+	default:
+		t.refuse("gate_attn_act_mode %q is unknown", clip(act))
+	}
+	window, types := t.window(512), t.layerTypes()
+	full, local := t.twoRopes(5e6, 1e4)
+	t.blocks(func(i int) Block {
+		if types != nil && i < len(types) && types[i] == sliding || types == nil && i%4 != 3 {
+			return Block{Window: window, Rope: local}
+		}
+		return Block{Rope: full}
+	})
 	t.embedding("embedding")
 	q, kv := t.Heads*t.HeadDim, t.KVHeads*t.HeadDim
 	for i := range t.Layers {
@@ -13,7 +30,7 @@ func spark(t *table) {
 			return
 		}
 		t.enter(i, "layers.")
-		t.norm("input_layernorm", t.Hidden)
+		t.norm(AttnNorm, "input_layernorm", t.Hidden)
 		x := t.linear(linear{name: "self_attn.q_k_v_proj", role: QKV, out: q + 2*kv, in: t.Hidden,
 			input: "input_layernorm", fused: "self_attn.qkv_proj"})
 		x.Parts = []Part{
@@ -23,7 +40,7 @@ func spark(t *table) {
 		}
 		t.linear(linear{name: "self_attn.g_proj", role: HeadGate, out: t.Heads, in: t.Hidden, input: "input_layernorm"})
 		t.linear(linear{name: "self_attn.out_proj", role: O, out: t.Hidden, in: q, input: "self_attn.q_k_v_proj"})
-		t.norm("post_attention_layernorm", t.Hidden)
+		t.norm(MLPNorm, "post_attention_layernorm", t.Hidden)
 		t.mlp("post_attention_layernorm", false)
 	}
 	t.output()

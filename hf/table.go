@@ -12,14 +12,20 @@ type Role uint8
 
 // The roles. Those from Q to Down are the linears that are quantized by default.
 const (
-	Other     Role = iota // carried over: not in the table
-	Embedding             // token embedding [vocab, hidden]
-	Position              // learned positions
-	Norm                  // weight or bias of a norm, also of q and k
-	Bias                  // bias of a linear
-	Buffer                // constants that old checkpoints hold and nobody reads
-	Router                // expert choice of a mixture layer
-	HeadGate              // per-head output gate of attention
+	Other       Role = iota // carried over: not in the table
+	Embedding               // token embedding [vocab, hidden]
+	Position                // learned positions
+	AttnNorm                // norm before attention; norms have a weight and, LayerNorms, a bias
+	AttnOutNorm             // norm of what attention adds to the residual stream
+	MLPNorm                 // norm before the MLP
+	MLPOutNorm              // norm of what the MLP adds
+	FinalNorm               // norm before the head
+	QNorm                   // norm of q, of every head or of the whole vector
+	KNorm                   // the same of k
+	Bias                    // bias of a linear
+	Buffer                  // constants that old checkpoints hold and nobody reads
+	Router                  // expert choice of a mixture layer
+	HeadGate                // per-head output gate of attention
 	Q
 	K
 	V
@@ -32,7 +38,8 @@ const (
 	Head // output head [vocab, hidden]
 )
 
-var roleNames = [...]string{"other", "embedding", "position", "norm", "bias", "buffer", "router", "head gate",
+var roleNames = [...]string{"other", "embedding", "position", "attention norm", "attention output norm",
+	"MLP norm", "MLP output norm", "final norm", "q norm", "k norm", "bias", "buffer", "router", "head gate",
 	"q", "k", "v", "qkv", "o", "gate", "up", "gate+up", "down", "head"}
 
 // String names the role.
@@ -113,8 +120,8 @@ type Architecture struct {
 	Vocab        int
 	Experts      int  // 0: no mixture
 	Tied         bool // the config ties the head to the embedding
-	NormPlusOne  bool // norms multiply by 1 + weight
 	Tensors      []Tensor
+	Forward
 }
 
 // Tensor returns the row with the name, or nil.
@@ -162,6 +169,7 @@ func (t *table) common(vocab int, tied bool) {
 	t.Vocab = t.int(vocab, "vocab_size")
 	t.Tied = t.bool(tied, "tie_word_embeddings")
 	t.checkSizes()
+	t.defaults()
 }
 
 // checkSizes refuses sizes that no model has.
@@ -194,13 +202,13 @@ func (t *table) embedding(name string) {
 // output adds the final norm and the head.
 func (t *table) output() {
 	t.leave()
-	t.norm("norm", t.Hidden)
+	t.norm(FinalNorm, "norm", t.Hidden)
 	t.add(Tensor{Name: t.head + ".weight", Shape: []int{t.Vocab, t.Hidden}, Role: Head, Expert: -1,
 		Input: t.body + "norm", optional: t.Tied})
 }
 
-func (t *table) norm(name string, dim int) {
-	t.add(Tensor{Name: t.prefix + name + ".weight", Shape: []int{dim}, Role: Norm, Expert: -1})
+func (t *table) norm(role Role, name string, dim int) {
+	t.add(Tensor{Name: t.prefix + name + ".weight", Shape: []int{dim}, Role: role, Expert: -1})
 }
 
 // buffer adds a constant that may be there.
@@ -253,8 +261,8 @@ func (t *table) attention(a attention) {
 	t.linear(linear{name: "self_attn.k_proj", role: K, out: kv, in: t.Hidden, input: a.input, fused: fused, bias: a.bias})
 	t.linear(linear{name: "self_attn.v_proj", role: V, out: kv, in: t.Hidden, input: a.input, fused: fused, bias: a.bias})
 	if a.qNorm > 0 {
-		t.norm("self_attn.q_norm", a.qNorm)
-		t.norm("self_attn.k_norm", a.kNorm)
+		t.norm(QNorm, "self_attn.q_norm", a.qNorm)
+		t.norm(KNorm, "self_attn.k_norm", a.kNorm)
 	}
 	t.linear(linear{name: "self_attn.o_proj", role: O, out: t.Hidden, in: q, input: "self_attn.v_proj", bias: a.oBias})
 }
@@ -364,6 +372,9 @@ func describe(c *Config, n naming) (*Architecture, error) {
 	t := &table{fields: fields{c: c}, naming: n}
 	t.Name = name
 	fill(t)
+	if len(t.Blocks) != t.Layers && t.err == nil {
+		t.uniform(0, t.rope("", nil, 10000))
+	}
 	if t.err != nil {
 		return nil, t.err
 	}

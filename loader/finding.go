@@ -76,7 +76,7 @@ var effects = map[Kind]string{
 	HeadOnly:       "vLLM leaves the embedding zero",
 	Int8Ignored:    "vLLM computes with 16-bit activations",
 	LostZero:       "groups whose zero point was 0 are off by one step, in every loader",
-	OtherZeros:     "vLLM ignores it; GPTQModel and transformers are off by one step",
+	OtherZeros:     "GPTQModel and transformers are off by one step; vLLM ignores it",
 	Broken:         "vLLM refuses it",
 }
 
@@ -87,7 +87,8 @@ type Finding struct {
 	Tensor string `json:"tensor"` // "" if it is not one tensor's
 	Detail string `json:"detail"` // the figures
 	Effect string `json:"effect"` // what a loader makes of it
-	Wrong  bool   `json:"wrong"`  // results are wrong without a word; otherwise a loader refuses it, or it is only worth knowing
+	Wrong  bool   `json:"wrong"`  // results are wrong without a word
+	Note   bool   `json:"note"`   // it is only worth knowing; what is neither contradicts itself, and a loader says so
 }
 
 // String is the finding in one line.
@@ -117,6 +118,22 @@ func (f Finding) refused() Finding {
 
 // note turns a finding into one that is only worth knowing.
 func (f Finding) note() Finding {
-	f.Wrong = false
+	f.Wrong, f.Note = false, true
 	return f
+}
+
+// Fold joins the findings of one kind that differ only in the module: the first of them, and how many there are.
+func Fold(list []Finding) (first []Finding, count []int) {
+	at := map[Finding]int{}
+	for _, f := range list {
+		key := Finding{Kind: f.Kind, Effect: f.Effect, Wrong: f.Wrong, Note: f.Note}
+		i, ok := at[key]
+		if !ok {
+			i = len(first)
+			at[key] = i
+			first, count = append(first, f), append(count, 0)
+		}
+		count[i]++
+	}
+	return first, count
 }

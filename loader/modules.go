@@ -15,17 +15,7 @@ func Modules(b *build.Build) []Module {
 		if !t.Role.Linear() && t.Role != hf.Head && t.Role != hf.Embedding || len(t.Shape) != 2 {
 			continue
 		}
-		m := Module{Role: t.Role, Layer: t.Layer, Expert: t.Expert}
-		m.Name, m.Fused, m.N, m.K = t.Module(), t.Fused, t.Out(), t.In()
-		m.Head, m.Embed = t.Role == hf.Head, t.Role == hf.Embedding
-		switch {
-		case t.Transposed:
-			m.Class = "Conv1D"
-		case m.Embed:
-			m.Class = "Embedding"
-		default:
-			m.Class = "Linear"
-		}
+		m := NewModule(t)
 		if t.Source == "" {
 			m.Spec = specOf(b, m.Name)
 		}
@@ -48,4 +38,18 @@ func specOf(b *build.Build, module string) *quant.Spec {
 		}
 	}
 	return &spec
+}
+
+// NewModule describes a matrix of a table, in float.
+func NewModule(t *hf.Tensor) Module {
+	m := Module{Role: t.Role, Layer: t.Layer, Expert: t.Expert}
+	m.Name, m.Fused, m.N, m.K = t.Module(), t.Fused, t.Out(), t.In()
+	m.Head, m.Embed, m.Class = t.Role == hf.Head, t.Role == hf.Embedding, "Linear"
+	switch {
+	case t.Transposed:
+		m.Class = "Conv1D"
+	case m.Embed:
+		m.Class = "Embedding"
+	}
+	return m
 }

@@ -134,9 +134,9 @@ func (s *scan) convention(module string, l quant.Linear) (*Finding, error) {
 	if z == want {
 		return nil, nil
 	}
-	f := newFinding(OtherZeros, module, name, fmt.Sprintf("%d is stored, %s stores %d", z, checkpointFormat(s.options), want)).note()
+	f := newFinding(OtherZeros, module, name, fmt.Sprintf("%d is stored, %s stores %d", z, checkpointFormat(s.options), want))
 	if s.rows[module].Expert >= 0 && z > want {
-		f.Effect, f.Wrong = "vLLM takes the zero points of experts for 9", true
+		f.Effect = "vLLM takes the zero points of experts for 9"
 	}
 	return &f, nil
 }

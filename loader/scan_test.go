@@ -87,7 +87,7 @@ var scanTests = []struct {
 		c.set("dtype", "float16")
 		c.edit(downProj+".scales", func(p []byte) { p[1] = 0x48 })
 	}, ScaleRange, downProj, true},
-	{"wide scale, bfloat16", gptq32, func(c *checkpoint) { c.edit(downProj+".scales", func(p []byte) { p[1] = 0x48 }) }, ScaleRange, downProj, false},
+	{"wide scale, bfloat16", gptq32, func(c *checkpoint) { c.edit(downProj+".scales", func(p []byte) { p[1] = 0x48 }) }, ScaleRange, downProj, true},
 	{"infinite scale", ct32, func(c *checkpoint) { c.edit(downProj+".weight_scale", func(p []byte) { p[2], p[3] = 0x80, 0x7f }) }, NonFinite, downProj, true},
 	{"NaN zero", int4, func(c *checkpoint) { c.edit(downProj+".weight_zero", func(p []byte) { p[2], p[3] = 0xc0, 0x7f }) }, NonFinite, downProj, true},
 	{"head only", tied, func(c *checkpoint) {
@@ -104,7 +104,7 @@ var scanTests = []struct {
 	}, LostZero, downProj, false},
 	{"v2 words in a v1 file", gptq32, func(c *checkpoint) {
 		c.edit(downProj+".qzeros", func(p []byte) { copy(p, slices.Repeat([]byte{0x88}, len(p))) })
-	}, OtherZeros, downProj, false},
+	}, OtherZeros, downProj, true},
 	{"wrong shape, row-parallel", gptq32, func(c *checkpoint) { c.add(downProj+".scales", safetensors.BF16, 3, hidden) }, Broken, downProj, true},
 	{"wrong shape, column-parallel", gptq32, func(c *checkpoint) { c.add(qProj+".scales", safetensors.BF16, 3, 64) }, Broken, qProj, false},
 }

@@ -66,12 +66,12 @@ func (c *check) oneSetting() {
 		switch {
 		case !m.Role.Linear() || m.Spec == nil && (c.Listed || generic(c.Arch)):
 		case m.Spec == nil:
-			c.hard(m.Name, "a float linear among quantized ones: transformers ignores dynamic and would convert it",
+			c.hard(m.Name, "a float linear among quantized ones: transformers ignores quantization_config.dynamic and would convert it",
 				"--format awq or compressed-tensors")
 		case first == nil:
 			first = m
 		case !alike(first.Spec, m.Spec):
-			c.hard(m.Name, fmt.Sprintf("it is %s and %s is %s: transformers ignores dynamic, which says so", m.Spec, first.Name, first.Spec),
+			c.hard(m.Name, fmt.Sprintf("it is %s and %s is %s: transformers ignores quantization_config.dynamic, where single modules have their settings", m.Spec, first.Name, first.Spec),
 				"one setting for all modules, or --format compressed-tensors")
 		}
 	}
@@ -80,7 +80,7 @@ func (c *check) oneSetting() {
 // packedZeros: transformers 5.24 expects unpacked zero points; 5.17 reads them packed, as all writers store them.
 func (c *check) packedZeros(m *Module) {
 	if m.Spec.Zero == quant.Integer && !int8Weights(m.Spec) {
-		c.soft(m.Name, "packed zero points: transformers 5.24 fails on them, 5.17 reads them", "--sym")
+		c.soft(m.Name, "packed zero points: transformers 5.17 loads them, 5.24 does not", "--sym")
 	}
 }
 

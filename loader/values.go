@@ -52,9 +52,6 @@ func (s *scan) scales(module string, t safetensors.Tensor) (*Finding, error) {
 		return nil, nil
 	}
 	f := newFinding(ScaleRange, module, t.Name, fmt.Sprintf("the largest is %g, float16 ends at %d", most, limit))
-	if s.Config.DType() != "float16" {
-		f = f.note()
-	}
 	return &f, nil
 }
 

@@ -231,7 +231,7 @@ func (v *verdict) fusedRule(t *hf.Tensor, part *quant.Spec) {
 func (v *verdict) gptqConfig() {
 	// Since 0.32, even where every group is a natural one; with one group a row the order means nothing.
 	if announced(gptq, v.options) && v.options.Get("group_size").Int() != -1 {
-		v.hard("", "desc_act:true: activation order is no longer supported, not even in name", "desc_act: false if the groups are natural ones")
+		v.hard("", "desc_act:true: vLLM no longer supports activation order", "set desc_act to false if every g_idx is in natural order; otherwise dequantize and quantize again")
 	}
 }
 

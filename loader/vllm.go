@@ -66,7 +66,8 @@ func (c *check) headDim() {
 	if c.Arch == nil || c.Arch.HeadDim == 0 || slices.Contains(cpuHeadDims, c.Arch.HeadDim) {
 		return
 	}
-	c.hard("", fmt.Sprintf("attention heads of %d: the CPU attention has %s", c.Arch.HeadDim, list(cpuHeadDims)), "")
+	c.hard("", fmt.Sprintf("attention heads of %d: the CPU attention has %s, so this model cannot run there, quantized or not",
+		c.Arch.HeadDim, list(cpuHeadDims)), "--target-loader vllm-gpu, transformers or none plans for another server")
 }
 
 // tiedHead: vLLM 0.24 failed on a quantized head in a tied model, or skipped it without a word; 0.32 uses it.
@@ -111,7 +112,7 @@ func (c *check) grid(m *Module) {
 		c.int8Grid(m)
 		return
 	case s.Bits != 4:
-		c.hard(m.Name, fmt.Sprintf("%d-bit codes: the CPU kernel has 4", s.Bits), "--bits 4")
+		c.hard(m.Name, fmt.Sprintf("%d-bit codes: the CPU kernel has 4", s.Bits), c.fourBits())
 	}
 	if c.Format == gptq {
 		c.symmetric(m)
@@ -121,6 +122,14 @@ func (c *check) grid(m *Module) {
 	if !whole(s) && s.Group%2 != 0 {
 		c.shape(m, fmt.Sprintf("groups of %d: the CPU kernel has even ones", s.Group), c.regroup()...)
 	}
+}
+
+// fourBits is the fix for other widths.
+func (c *check) fourBits() string {
+	if c.Format == compressed {
+		return "--bits 4, --scheme W4A16 or W8A8, or --target-loader vllm-gpu"
+	}
+	return "--bits 4, or --target-loader vllm-gpu"
 }
 
 // gridOnGPU: what vLLM 0.24's Marlin kernels have. Other groups may find another kernel, which was not tried.

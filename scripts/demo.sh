@@ -7,5 +7,5 @@ bin=$PWD/bin
 cd "$dir"
 set -x
 "$bin/quantize" --quiet --format awq --group 128
-"$bin/runtime" inspect demo-awq-g128 | grep -e bits -e loads
+"$bin/runtime" inspect demo-awq-g128 | grep -e '^demo' -e parameters -e '^vllm-cpu'
 "$bin/dequantize" --quiet

@@ -25,6 +25,7 @@ import (
 	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/internal/version"
+	"nibble/loader"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -91,14 +92,36 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	if err != nil {
 		line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)
+		if asked, _ := cmd.Flags().GetBool("json"); asked {
+			_ = printJSON(cmd, failure(err, line)) // the line above has said it
+		}
 	}
 	return exitCode(err)
+}
+
+// failed is what --json prints where there is no result.
+type failed struct {
+	Error    string           `json:"error"`
+	Code     int              `json:"code"`
+	Problems []loader.Problem `json:"problems,omitempty"` // all that a target cannot hold
+}
+
+func failure(err error, line string) failed {
+	f := failed{Error: line, Code: exitCode(err)}
+	var unfit *convert.Unfit
+	if errors.As(err, &unfit) {
+		f.Problems = unfit.Problems
+	}
+	return f
 }
 
 // noMore is cobra's argument check with the exit code of a usage error.
 func noMore(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
+			if close := cmd.SuggestionsFor(args[n]); len(close) > 0 {
+				return usagef("unknown command %q; did you mean %s?", args[n], strings.Join(close, " or "))
+			}
 			return usagef("unexpected argument %q", args[n])
 		}
 		return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -167,13 +168,14 @@ func demoBuild(ctx context.Context, threads int) (b, original *build.Build, clea
 // printExpansion prints what was, or in a dry run would be, written.
 func printExpansion(cmd *cobra.Command, o *dequantizeOptions, x *convert.Expansion, losses []*convert.Loss) error {
 	if o.json {
-		return printJSON(cmd, struct {
+		err := printJSON(cmd, struct {
 			Output string          `json:"output"`
 			Files  []convert.File  `json:"files"`
 			Bytes  int64           `json:"bytes"`
 			Notes  []string        `json:"notes"`
 			Loss   []*convert.Loss `json:"loss,omitempty"`
 		}{o.out, x.Files, x.Bytes(), append([]string{}, x.Notes...), losses})
+		return cmp.Or(err, strays(losses))
 	}
 	w := cmd.OutOrStdout()
 	for _, l := range losses {
@@ -188,6 +190,25 @@ func printExpansion(cmd *cobra.Command, o *dequantizeOptions, x *convert.Expansi
 	if o.dry {
 		done = "nothing written"
 	}
-	fmt.Fprintf(w, "%s: %s; %s\n", o.out, x.DType, done)
+	fmt.Fprintf(w, "%s: %s, %d matrices expanded", o.out, x.DType, x.Matrices())
+	if len(losses) > 0 {
+		var all quant.Noise
+		for _, l := range losses {
+			all.Merge(l.Noise)
+		}
+		fmt.Fprintf(w, ", SQNR %.2f dB against the original", all.SQNR())
+	}
+	fmt.Fprintf(w, "; %s\n", done)
+	return strays(losses)
+}
+
+// strays fails the command where a loss is not what the build's report states.
+func strays(losses []*convert.Loss) error {
+	for _, l := range losses {
+		if l.Strays() {
+			return coded{fmt.Errorf("%s: SQNR %.4f dB, the build's report states %.4f: the original is another model, or the build was changed",
+				l.Name, float64(l.SQNR), float64(*l.Stated)), exitGate}
+		}
+	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nibble/build"
+	"nibble/convert"
 	"nibble/hf"
 	"nibble/loader"
 	"nibble/quant"
@@ -25,9 +26,10 @@ func newInspectCommand() *cobra.Command {
 		Use:   "inspect [MODEL]",
 		Short: "Show what a model or build is made of, and what servers would make of it",
 		Long: `Show architecture, tensors with type, shape, group and bytes, and bits per weight. For a quantized build, ours or another
-tool's, also say which servers load it and name everything that a server would load without a word and misread: group
-counts that differ from the config, missing tensors, zero points in another convention, dropped act-order or biases, a
-head without an embedding, scales that overflow. Any of those ends the command with exit code 3.`,
+tool's, also say which servers load it and name every contradiction in it, above all those that a loader misreads without a
+word: group counts that differ from the config, missing tensors, zero points in another convention, dropped act-order or
+biases, a head without an embedding, scales that overflow. Any of those ends the command with exit code 3. A right build
+that some server merely refuses does not.`,
 		Example: `  runtime inspect                      # the demo
   runtime inspect ./demo-awq-g128
   runtime inspect ./build --json | jq .verdicts`,
@@ -46,7 +48,8 @@ type inspection struct {
 	Format        string           `json:"format"` // "float" for a plain checkpoint
 	Files         []inspectedFile  `json:"files"`
 	Parameters    int64            `json:"parameters"`
-	Bytes         int64            `json:"bytes"` // of all tensors
+	Original      int64            `json:"original_parameters"` // before a tied head was untied, where the build's report says so
+	Bytes         int64            `json:"bytes"`               // of all tensors
 	BitsPerWeight float64          `json:"bits_per_weight"`
 	Matrices      []matrix         `json:"matrices"`
 	Others        []other          `json:"others"`
@@ -110,16 +113,34 @@ func runInspect(cmd *cobra.Command, args []string, o *inspectOptions) error {
 	if err != nil {
 		return err
 	}
-	wrong := 0
+	wrong, silent := 0, 0
 	for _, f := range in.Findings {
-		if f.Wrong {
+		if !f.Note {
 			wrong++
+		}
+		if f.Wrong {
+			silent++
 		}
 	}
 	if wrong > 0 {
-		return coded{fmt.Errorf("%s: %d findings that a server would load without a word and misread", in.Model, wrong), exitInput}
+		return coded{fmt.Errorf("%s: the build contradicts itself or what loaders expect in %d places, %d of which some loader misreads without a word", in.Model, wrong, silent), exitInput}
 	}
 	return nil
+}
+
+// advice is a problem with its remedy. Flags are those of quantize, so a build has to be made anew.
+func advice(p loader.Summary) string {
+	text := p.Where() + p.Rule
+	if p.Soft {
+		text = "warning: " + text
+	}
+	switch {
+	case strings.HasPrefix(p.Fix, "--"):
+		text += "; quantize the original with " + p.Fix
+	case p.Fix != "":
+		text += "; " + p.Fix
+	}
+	return text
 }
 
 // inspect lists the tensors of a build.
@@ -150,8 +171,12 @@ func inspect(b *build.Build, name string) *inspection {
 			in.Others = append(in.Others, other{t.Name, t.Role.String(), t.Shape, x.DType.String(), bytes})
 		}
 	}
-	if in.Parameters > 0 {
-		in.BitsPerWeight = 8 * float64(in.Bytes) / float64(in.Parameters)
+	in.Original = in.Parameters
+	if r, err := convert.ReadReport(b); err == nil && r != nil && r.Totals.Parameters > 0 {
+		in.Original = r.Totals.Parameters
+	}
+	if in.Original > 0 {
+		in.BitsPerWeight = 8 * float64(in.Bytes) / float64(in.Original)
 	}
 	return in
 }
@@ -172,7 +197,15 @@ func quantized(b *build.Build, t *hf.Tensor, l quant.Linear) matrix {
 func (in *inspection) print(cmd *cobra.Command) error {
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "%s: %s, %s\n", in.Model, in.Architecture, in.Format)
-	fmt.Fprintf(w, "%d parameters, %d bytes of tensors in %d file(s), %.4f bits per weight\n\n", in.Parameters, in.Bytes, len(in.Files), in.BitsPerWeight)
+	of := ""
+	if in.Original != in.Parameters {
+		of = fmt.Sprintf(" of the original's %d", in.Original)
+	}
+	files := "1 file"
+	if len(in.Files) > 1 {
+		files = fmt.Sprintf("%d files", len(in.Files))
+	}
+	fmt.Fprintf(w, "%d parameters, %d bytes of tensors in %s, %.4f bits per weight%s\n\n", in.Parameters, in.Bytes, files, in.BitsPerWeight, of)
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "matrix\trole\tshape\ttype\tbytes")
 	for _, m := range in.Matrices {
@@ -201,46 +234,27 @@ func (in *inspection) print(cmd *cobra.Command) error {
 			answer = "does not load"
 		}
 		fmt.Fprintf(w, "\n%s: %s\n", v.Target, answer)
-		for _, p := range summarize(v.Problems) {
-			fmt.Fprintf(w, "  %s\n", p)
+		for _, p := range loader.Summarize(v.Problems) {
+			fmt.Fprintf(w, "  %s\n", advice(p))
 		}
 	}
-	for _, f := range in.Findings {
-		kind := "note"
-		if f.Wrong {
+	findings, count := loader.Fold(in.Findings)
+	for i, f := range findings {
+		kind := "WRONG" // a loader refuses it
+		switch {
+		case f.Wrong:
 			kind = "MISREAD"
+		case f.Note:
+			kind = "note"
 		}
-		fmt.Fprintf(w, "\n%s: %s", kind, f)
+		more := ""
+		if count[i] > 1 {
+			more = fmt.Sprintf(" (and %d more modules)", count[i]-1)
+		}
+		fmt.Fprintf(w, "\n%s: %s%s", kind, f, more)
 	}
 	if len(in.Findings) > 0 {
 		fmt.Fprintln(w)
 	}
 	return nil
-}
-
-// summarize joins problems that differ only in the module.
-func summarize(problems []loader.Problem) []string {
-	var lines []string
-	at := map[string]int{}
-	count := map[string]int{}
-	for _, p := range problems {
-		if count[p.Rule]++; count[p.Rule] > 1 {
-			continue
-		}
-		parts := []string{p.Rule}
-		if p.Module != "" {
-			parts = []string{p.Module + ": " + p.Rule}
-		}
-		if p.Fix != "" {
-			parts = append(parts, p.Fix)
-		}
-		at[p.Rule] = len(lines)
-		lines = append(lines, strings.Join(parts, "; "))
-	}
-	for rule, n := range count {
-		if n > 1 {
-			lines[at[rule]] += fmt.Sprintf(" (and %d more)", n-1)
-		}
-	}
-	return lines
 }

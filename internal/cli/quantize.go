@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -54,9 +55,9 @@ Without one the built-in demo model is quantized. The plan is made and checked a
 before any weight is read; the output appears under its name only when it is whole; an interrupted run goes on with
 --resume.`,
 		Example: `  quantize --format awq --group 128                       # the demo, into ./demo-awq-g128
-  quantize ./Llama-3.2-1B -o ./out --format gptq          # symmetric, for vLLM's AMX path
-  quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # from the local hub cache
-  quantize ./Llama-3.2-1B --scheme W8A8 --dry-run         # every file with its exact size, nothing written
+  quantize --scheme W8A8 --dry-run                        # every file with its exact size, nothing written
+  quantize ./Llama-3.2-1B -o ./out --format gptq          # your model: symmetric, for vLLM's AMX path
+  quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
   quantize ./model --recipe recipe.yaml --resume          # go on after an interruption`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
@@ -73,7 +74,7 @@ before any weight is read; the output appears under its name only when it is who
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(names, ", "))
-	f.StringVar(&o.scheme, "scheme", "", "preset: W4A16, W4A16_ASYM, W8A16, W8A8 (compressed-tensors; --group still counts)")
+	f.StringVar(&o.scheme, "scheme", "", "preset, implies --format compressed-tensors: W4A16, W4A16_ASYM, W8A16, W8A8")
 	f.IntVarP(&o.group, "group", "g", 128, "weights that share a scale, -1 for whole rows")
 	f.IntVarP(&o.bits, "bits", "b", 4, "bits of a weight: 4, or 8 where the format has it")
 	f.StringVarP(&o.method, "method", "m", quant.Search, "rtn: round to nearest; search: try many scales and refine; shrink: the search of other cpu_int4 exporters")
@@ -263,6 +264,35 @@ func (o *quantizeOptions) mode() stage.Mode {
 	return o.output.mode()
 }
 
+// label names a build after its settings, those that are not the default of its format included.
+func (o *quantizeOptions) label(s convert.Settings) string {
+	parts := []string{o.format}
+	if o.scheme != "" {
+		parts = []string{strings.ToLower(strings.ReplaceAll(o.scheme, "_", "-"))}
+	} else {
+		if o.bits != 4 {
+			parts = append(parts, fmt.Sprintf("%dbit", o.bits))
+		}
+		if s.Spec.Zero != s.Format.DefaultZero() {
+			parts = append(parts, map[bool]string{true: "sym", false: "asym"}[s.Spec.Zero == quant.Symmetric])
+		}
+	}
+	switch {
+	case o.group > 0:
+		parts = append(parts, fmt.Sprintf("g%d", o.group))
+	case !s.Spec.Int8:
+		parts = append(parts, "row")
+	}
+	if o.method != quant.Search {
+		parts = append(parts, o.method)
+	}
+	if o.recipe != "" {
+		base := filepath.Base(o.recipe)
+		parts = append(parts, strings.TrimSuffix(base, filepath.Ext(base)))
+	}
+	return strings.Join(parts, "-")
+}
+
 func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err := o.check(); err != nil {
 		return err
@@ -284,10 +314,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		return err
 	}
 	if o.out == "" {
-		o.out = fmt.Sprintf("%s-%s-g%d", name, o.format, o.group)
-		if o.group < 0 {
-			o.out = fmt.Sprintf("%s-%s-row", name, o.format)
-		}
+		o.out = name + "-" + o.label(s)
 	}
 	if !o.dry {
 		if err := stage.Check(o.out, folder.Path, o.mode()); err != nil {
@@ -313,14 +340,15 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	layers := plan.Layers()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
-	r := &convert.Run{Plan: plan, Out: o.out, Mode: o.mode(), Progress: show.report}
+	r := &convert.Run{Plan: plan, Out: o.out, Mode: o.mode(), Progress: show.report, Started: func(finished, all int) {
+		if finished > 0 && !o.quiet {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d of %d tensors and files were finished by the interrupted run\n", cmd.Name(), finished, all)
+		}
+	}}
 	report, err := r.Quantize(cmd.Context(), func(dir string) error { return selfCheck(cmd.Context(), dir) })
 	show.finish()
 	if err != nil {
 		return err
-	}
-	if r.Resumed > 0 && !o.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d finished tensors and files were taken over from the interrupted run\n", cmd.Name(), r.Resumed)
 	}
 	if o.json {
 		return printJSON(cmd, struct {
@@ -357,7 +385,7 @@ func selfCheck(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, x := range findings {
-		if x.Wrong {
+		if !x.Note {
 			return fmt.Errorf("the output would be misread: %s", x)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -33,10 +35,21 @@ func readRecipe(path string) (*quant.Recipe, error) {
 	dec.KnownFields(true)
 	r := new(quant.Recipe)
 	if err := dec.Decode(r); err != nil && !errors.Is(err, io.EOF) {
-		return nil, coded{fmt.Errorf("%s: %w", path, err), exitInput}
+		return nil, coded{fmt.Errorf("%s: %s", path, plainYAML(err)), exitInput}
 	}
 	if err := r.Compile(); err != nil {
 		return nil, coded{fmt.Errorf("%s: %w", path, err), exitInput}
 	}
 	return r, nil
+}
+
+// unknownKey is how the decoder reports a key that a rule does not have.
+var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
+// plainYAML rewrites a decoder's error for people who do not know its types.
+func plainYAML(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:")
+	text = unknownKey.ReplaceAllString(text, `unknown key "$1", a rule has match, keep, bits, group, method and sym`)
+	text = strings.ReplaceAll(text, "quant.Recipe", "a recipe (rules: and a list)")
+	return strings.TrimSpace(text)
 }

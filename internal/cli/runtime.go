@@ -9,6 +9,8 @@ func NewRuntimeCommand() *cobra.Command {
 		Short: "Look into models and builds",
 		Long:  "Look into models and builds. MODEL is a Hugging Face folder, a .safetensors file beside its config.json, or a hub id\nfound in the local cache; without one the built-in demo model is used.",
 		Args:  noMore(0),
+
+		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usagef("no subcommand given; try: runtime inspect, or runtime --help")
 		},

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 //	model VARIANT DIR    writes a tiny checkpoint
 //	snapshot DIR         remembers names and contents of a folder's files
 //	unchanged DIR        fails if they are not as at the snapshot
+//	replace OLD NEW FILE replaces a text that must be in a file
 //	sizes PLAN DIR       fails unless the JSON of a dry run lists the very files of a folder with their sizes
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -41,6 +42,7 @@ func TestScripts(t *testing.T) {
 			"model":     func(ts *testscript.TestScript, _ bool, args []string) { model(t, ts, args) },
 			"snapshot":  func(ts *testscript.TestScript, _ bool, args []string) { ts.Setenv("SNAPSHOT", digest(ts, args[0])) },
 			"unchanged": unchanged,
+			"replace":   replace,
 			"sizes":     sizes,
 		},
 	})
@@ -93,6 +95,14 @@ func unchanged(ts *testscript.TestScript, _ bool, args []string) {
 	if digest(ts, args[0]) != ts.Getenv("SNAPSHOT") {
 		ts.Fatalf("%s has changed", args[0])
 	}
+}
+
+func replace(ts *testscript.TestScript, _ bool, args []string) {
+	text := ts.ReadFile(args[2])
+	if !strings.Contains(text, args[0]) {
+		ts.Fatalf("%s does not have %q", args[2], args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(strings.ReplaceAll(text, args[0], args[1])), 0o666))
 }
 
 func sizes(ts *testscript.TestScript, _ bool, args []string) {
