@@ -7,97 +7,44 @@
 package demo
 
 import (
-	"bytes"
 	"embed"
 	"io/fs"
-	"path"
-	"strings"
 	"sync"
-	"time"
+	"testing/fstest"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-//go:embed *.json model.safetensors.zst
+//go:embed config.json generation_config.json tokenizer.json tokenizer_config.json model.safetensors.zst
 var files embed.FS
 
-const packed = ".zst"
-
 // FS returns the model folder: config, tokenizer and weights, as they would lie on disk.
-func FS() fs.FS { return folder{} }
+func FS() fs.FS { return folder() }
 
-// weights unpacks the checkpoint, once.
-var weights = sync.OnceValues(func() ([]byte, error) {
-	raw, err := files.ReadFile("model.safetensors" + packed)
-	if err != nil {
-		return nil, err
+// folder unpacks the files, once. What cannot be unpacked is missing, which a test would see.
+var folder = sync.OnceValue(func() fstest.MapFS {
+	m := fstest.MapFS{}
+	entries, _ := files.ReadDir(".") // an embedded file system has no errors
+	for _, e := range entries {
+		raw, _ := files.ReadFile(e.Name())
+		name := e.Name()
+		if name == "model.safetensors.zst" {
+			var err error
+			if raw, err = unpack(raw); err != nil {
+				continue
+			}
+			name = "model.safetensors"
+		}
+		m[name] = &fstest.MapFile{Data: raw, Mode: 0o444}
 	}
+	return m
+})
+
+func unpack(raw []byte) ([]byte, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
 	return d.DecodeAll(raw, nil)
-})
-
-// folder shows the embedded files, the packed one unpacked.
-type folder struct{}
-
-// Open implements fs.FS.
-func (folder) Open(name string) (fs.File, error) {
-	if name == "model.safetensors" {
-		b, err := weights()
-		if err != nil {
-			return nil, err
-		}
-		return &file{bytes.NewReader(b), name, int64(len(b))}, nil
-	}
-	if strings.HasSuffix(name, packed) || name == "reference.json" {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return files.Open(name)
 }
-
-// ReadDir implements fs.ReadDirFS.
-func (d folder) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := files.ReadDir(name)
-	if err != nil {
-		return nil, err
-	}
-	var list []fs.DirEntry
-	for _, e := range entries {
-		f, err := d.Open(strings.TrimSuffix(e.Name(), packed))
-		if err != nil {
-			continue // not part of the model
-		}
-		info, err := f.Stat()
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, fs.FileInfoToDirEntry(info))
-	}
-	return list, nil
-}
-
-// file is an unpacked file.
-type file struct {
-	*bytes.Reader
-	name string
-	size int64
-}
-
-func (f *file) Close() error               { return nil }
-func (f *file) Stat() (fs.FileInfo, error) { return info{f.name, f.size}, nil }
-
-type info struct {
-	name string
-	size int64
-}
-
-func (i info) Name() string     { return path.Base(i.name) }
-func (i info) Size() int64      { return i.size }
-func (info) Mode() fs.FileMode  { return 0o444 }
-func (info) ModTime() time.Time { return time.Time{} }
-func (info) IsDir() bool        { return false }
-func (info) Sys() any           { return nil }
