@@ -27,7 +27,8 @@ type Expansion struct {
 	Files   []File
 	Notes   []string
 
-	report *Report // of the build; nil if it has none
+	report *Report             // of the build; nil if it has none
+	stated map[string]*Decibel // SQNR that the report states, by module
 	pieces []piece
 	texts  []text
 	head   bool // the head is left out: it equals the embedding it was tied to
@@ -55,6 +56,12 @@ func NewExpansion(b *build.Build, dtype safetensors.DType, maxShard int64) (*Exp
 	var err error
 	if x.report, err = ReadReport(b); err != nil {
 		return nil, err
+	}
+	x.stated = map[string]*Decibel{}
+	if x.report != nil {
+		for i := range x.report.Tensors {
+			x.stated[x.report.Tensors[i].Name] = x.report.Tensors[i].SQNR
+		}
 	}
 	if err := x.untie(); err != nil {
 		return nil, err

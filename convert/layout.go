@@ -168,8 +168,13 @@ func (p *Plan) padMLP() error {
 		return nil
 	}
 	p.Notes = append(p.Notes, fmt.Sprintf("MLP padded with zeros from %d to %d", a.Intermediate, p.PadMLP))
+	widened := map[string]bool{} // modules whose rows are the width of the MLP
 	for i := range p.Items {
-		if err := p.pad(&p.Items[i]); err != nil {
+		it := &p.Items[i]
+		widened[it.Name] = it.Role == hf.Gate || it.Role == hf.Up
+	}
+	for i := range p.Items {
+		if err := p.pad(&p.Items[i], widened); err != nil {
 			return err
 		}
 	}
@@ -177,9 +182,9 @@ func (p *Plan) padMLP() error {
 }
 
 // pad gives one item the new width, if it has the old one.
-func (p *Plan) pad(it *Item) error {
+func (p *Plan) pad(it *Item, widened map[string]bool) error {
 	t := &it.Tensor
-	bias := t.Role == hf.Bias && p.widened(strings.TrimSuffix(t.Name, ".bias"))
+	bias := t.Role == hf.Bias && widened[strings.TrimSuffix(t.Name, ".bias")]
 	if it.Role != hf.Gate && it.Role != hf.Up && it.Role != hf.GateUp && it.Role != hf.Down && !bias {
 		return nil
 	}
@@ -241,16 +246,6 @@ func (p *Plan) keepNonFinite() error {
 		}
 	}
 	return nil
-}
-
-// widened reports whether the module's rows are the width of the MLP.
-func (p *Plan) widened(module string) bool {
-	for i := range p.Items {
-		if it := &p.Items[i]; it.Name == module {
-			return it.Role == hf.Gate || it.Role == hf.Up
-		}
-	}
-	return false
 }
 
 // widthKey is the key of config.json that holds the width of the MLP.

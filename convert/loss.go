@@ -69,13 +69,7 @@ func (x *Expansion) loss(p *piece) (*lossJob, error) {
 	}
 	l := &lossJob{rows: r, blocks: make([]quant.Noise, (n+block-1)/block)}
 	l.Name = p.tensor.Module()
-	if x.report != nil {
-		for _, t := range x.report.Tensors {
-			if t.Name == l.Name {
-				l.Stated = t.SQNR
-			}
-		}
-	}
+	l.Stated = x.stated[l.Name]
 	return l, nil
 }
 

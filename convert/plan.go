@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -207,20 +208,7 @@ func (p *Plan) fit() error {
 		}
 	}
 	unfit := p.problems()
-	for len(unfit) > 0 && p.KeepUnfit {
-		kept := false
-		for i := range p.Items {
-			it := &p.Items[i]
-			for _, u := range unfit {
-				same := u.Module == it.Name || u.Module != "" && it.Fused != "" && it.Fused == p.fused(u.Module)
-				if it.Spec != nil && same {
-					it.Spec, it.Reason, kept = nil, u.Rule, true
-				}
-			}
-		}
-		if !kept {
-			break // about the model as a whole, or about what is not quantized
-		}
+	for len(unfit) > 0 && p.KeepUnfit && p.keep(unfit) {
 		unfit = p.problems()
 	}
 	p.retie()
@@ -245,13 +233,27 @@ func (p *Plan) retie() {
 	})
 }
 
-func (p *Plan) fused(module string) string {
+// keep leaves in float the modules that have a problem and all that servers fuse with them. It reports whether that
+// changed anything: problems of the model as a whole stay.
+func (p *Plan) keep(unfit []loader.Problem) bool {
+	rules := map[string]string{} // by module
+	for _, u := range unfit {
+		rules[u.Module] = u.Rule
+	}
+	fused := map[string]string{} // by fused matrix
 	for i := range p.Items {
-		if p.Items[i].Name == module {
-			return p.Items[i].Fused
+		if it := &p.Items[i]; rules[it.Name] != "" && it.Fused != "" {
+			fused[it.Fused] = rules[it.Name]
 		}
 	}
-	return ""
+	kept := false
+	for i := range p.Items {
+		it := &p.Items[i]
+		if rule := cmp.Or(rules[it.Name], fused[it.Fused]); it.Spec != nil && rule != "" {
+			it.Spec, it.Reason, kept = nil, rule, true
+		}
+	}
+	return kept
 }
 
 // problems asks loader and format about the modules as they are now. Soft ones become notes.

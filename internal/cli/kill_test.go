@@ -20,7 +20,8 @@ func TestKillAndResume(t *testing.T) {
 	dir := t.TempDir()
 	quantize := func(out string, more ...string) *exec.Cmd {
 		// testscript.Main put the commands on the PATH.
-		return exec.Command("quantize", append([]string{"--format", "gptq", "-o", filepath.Join(dir, out)}, more...)...)
+		name, args := emulated(os.Getenv("PATH"), "quantize")
+		return exec.Command(name, append(append(args, "--format", "gptq", "-o", filepath.Join(dir, out)), more...)...)
 	}
 	if raw, err := quantize("whole").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, raw)

@@ -51,7 +51,8 @@ func TestScripts(t *testing.T) {
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
+	name, prefix := emulated(ts.Getenv("PATH"), args[1])
+	err = ts.Exec(name, append(prefix, args[2:]...)...)
 	code := 0
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -69,6 +70,26 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if strings.Contains(stderr, "goroutine ") {
 		ts.Fatalf("a panic")
 	}
+}
+
+// emulated returns how to run a command: by its name or, for binaries of a foreign architecture, through the program that
+// TEST_EMULATOR names, with the command's path in front of its arguments.
+func emulated(path, command string) (name string, prefix []string) {
+	emulator := os.Getenv("TEST_EMULATOR")
+	if emulator == "" {
+		return command, nil
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if file := filepath.Join(dir, command); isFile(file) {
+			return emulator, []string{file}
+		}
+	}
+	return command, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 func model(t *testing.T, ts *testscript.TestScript, args []string) {
