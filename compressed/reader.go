@@ -173,7 +173,8 @@ func find(list []target, module string) *target {
 // Module returns the module of a tensor with one of the layout's suffixes, or of a weight that has a scale beside it.
 func (r *reader) Module(tensor string, src quant.Source) string {
 	if m, ok := strings.CutSuffix(tensor, ".weight"); ok {
-		if _, scaled := src.Lookup(m + ".weight_scale"); scaled {
+		_, scaled := src.Lookup(m + ".weight_scale")
+		if _, packed := src.Lookup(m + ".weight_packed"); scaled && !packed {
 			return m
 		}
 		return ""

@@ -278,9 +278,9 @@ func spoil(t *testing.T, dir, damage string) {
 			return b
 		})
 	case "journal": // a line that was cut
-		change("journal.jsonl", func(b []byte) []byte { return b[:len(b)-3] })
+		change(".nibble-journal", func(b []byte) []byte { return b[:len(b)-3] })
 	case "tail": // a block of zeros behind the last line
-		change("journal.jsonl", func(b []byte) []byte { return append(b, make([]byte, 100)...) })
+		change(".nibble-journal", func(b []byte) []byte { return append(b, make([]byte, 100)...) })
 	}
 }
 
@@ -291,13 +291,17 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 	if !interrupt(t, src, settings(t, "awq", 16), out, 5) {
 		t.Fatal("not interrupted")
 	}
-	plan, err := convert.NewPlan(src, settings(t, "awq", 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = (&convert.Run{Plan: plan, Out: out, Mode: stage.Resume}).Quantize(context.Background(), nil)
-	if err == nil || !strings.Contains(err.Error(), "--overwrite starts again") {
-		t.Fatalf("error %v", err)
+	group, method, signed := settings(t, "awq", 32), settings(t, "awq", 16), settings(t, "awq", 16)
+	method.Spec.Method, signed.Spec.Signed = quant.Search, true // change no shape and no config
+	for _, s := range []convert.Settings{group, method, signed} {
+		plan, err := convert.NewPlan(src, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = (&convert.Run{Plan: plan, Out: out, Mode: stage.Resume}).Quantize(context.Background(), nil)
+		if err == nil || !strings.Contains(err.Error(), "--overwrite starts again") {
+			t.Fatalf("%+v: error %v", s.Spec, err)
+		}
 	}
 }
 
@@ -343,6 +347,33 @@ func TestNonFinite(t *testing.T) {
 	if !slices.Equal(kept, want) {
 		t.Errorf("kept %v, want %v", kept, want)
 	}
+}
+
+// What is copied is looked at, too.
+func TestNonFiniteNorm(t *testing.T) {
+	g := testmodel.Golden(t, "llama-plain")
+	const name = "model.norm.weight"
+	g.Fill = func(s safetensors.Spec) []float32 {
+		if s.Name != name {
+			return nil
+		}
+		v := testmodel.Values(s)
+		v[7] = float32(math.Inf(-1))
+		return v
+	}
+	src := open(t, g.Write(t), hf.Options{})
+	s := settings(t, "awq", 16)
+	plan, err := convert.NewPlan(src, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	_, err = (&convert.Run{Plan: plan, Out: out}).Quantize(context.Background(), nil)
+	if !errors.Is(err, quant.ErrNonFinite) || !strings.Contains(err.Error(), name+": element 7") {
+		t.Errorf("error %v", err)
+	}
+	s.AllowNonFinite = true
+	quantize(t, src, s, out)
 }
 
 // Padding adds rows and columns that dequantize to exact zeros and changes nothing else.
@@ -404,7 +435,7 @@ func checkPadded(t *testing.T, b, src *build.Build, x *hf.Tensor) {
 
 // What the target cannot hold is refused with module, rule and flag, and kept in float with that flag.
 func TestUnfit(t *testing.T) {
-	dir := testmodel.Golden(t, "llama-plain").Write(t) // hidden 64, MLP 80
+	dir := testmodel.Golden(t, "llama-plain").Write(t) // hidden 64, MLP 112
 	src := open(t, dir, hf.Options{})
 	s := settings(t, "gptq", 32)
 	s.KeepUnfit = false

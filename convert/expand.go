@@ -63,7 +63,7 @@ func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress) 
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	if err := writeFiles(dir.Path(), x.Build.Folder, x.texts); err != nil {
+	if err := writeFiles(dir.Path(), x.Build.Model, x.texts); err != nil {
 		return nil, err
 	}
 	return losses, dir.Commit()

@@ -180,7 +180,7 @@ func (x *Expansion) files() error {
 	}
 	x.texts = append(x.texts, text{"config.json", config})
 	var skipped []string
-	if x.Files, skipped, err = listFiles(x.Build.Folder, x.Weights, x.texts); err != nil {
+	if x.Files, skipped, err = listFiles(x.Build.Model, x.Weights, x.texts); err != nil {
 		return err
 	}
 	if len(skipped) > 0 {

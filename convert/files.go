@@ -28,7 +28,7 @@ const indexName = "model.safetensors.index.json"
 
 // listFiles lists an output: weights, texts, and what is carried over from the source. skipped are the source's files that
 // are neither.
-func listFiles(src *hf.Folder, weights *safetensors.Plan, texts []text) (files []File, skipped []string, err error) {
+func listFiles(src *hf.Model, weights *safetensors.Plan, texts []text) (files []File, skipped []string, err error) {
 	for _, f := range weights.Files {
 		files = append(files, File{f.Name, f.Size})
 	}
@@ -47,7 +47,7 @@ func listFiles(src *hf.Folder, weights *safetensors.Plan, texts []text) (files [
 }
 
 // writeFiles writes everything of such a list but the weights.
-func writeFiles(dir string, src *hf.Folder, texts []text) error {
+func writeFiles(dir string, src *hf.Model, texts []text) error {
 	for _, t := range texts {
 		if err := os.WriteFile(filepath.Join(dir, t.name), t.content, 0o666); err != nil {
 			return err

@@ -1,8 +1,10 @@
 package convert
 
 import (
+	"fmt"
 	"hash/crc32"
 
+	"nibble/hf"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -12,23 +14,18 @@ func (r *Run) jobs() []*job {
 	var jobs []*job
 	for _, f := range r.Source.Set.Files() {
 		name := "file " + f.Name
-		if e, ok := r.done[name]; ok && e.SHA256 != "" {
-			r.sums[f.Name] = e.SHA256
-			r.Resumed++
-			continue
-		}
 		jobs = append(jobs, &job{name: name, rows: 1, strip: 1, run: func(*worker, int, int) error {
 			sum, err := hashFile(r.Source.FS, f.Name)
 			if err != nil {
 				return err
 			}
-			if err := r.journal.line(entry{Job: name, SHA256: sum}); err != nil {
-				return err
+			if e, ok := r.done[name]; ok && e.SHA256 != sum {
+				return fmt.Errorf("convert: %s has changed since the interrupted run read it; --overwrite starts again", r.Source.In(f.Name))
 			}
 			r.journal.mu.Lock()
 			r.sums[f.Name] = sum
 			r.journal.mu.Unlock()
-			return nil
+			return r.journal.line(entry{Job: name, SHA256: sum})
 		}})
 	}
 	for i := range r.Items {
@@ -139,6 +136,10 @@ func (r *Run) copied(it *Item) *job {
 			raw := grow(&w.raw, int(min(chunk, size-off)))
 			if err := r.Source.Set.ReadAt(it.Tensor.Source, raw, from+off); err != nil {
 				return err
+			}
+			if i := nonFinite(it.Outputs[0].DType, raw); i >= 0 && !r.AllowNonFinite && it.Role != hf.Other && it.Role != hf.Buffer {
+				return fmt.Errorf("convert: %s: element %d: %w; --allow-nonfinite copies it as it is", it.Tensor.Name,
+					8*(off+int64(i))/int64(it.Outputs[0].DType.Bits()), quant.ErrNonFinite)
 			}
 			return r.out.WriteAt(it.Outputs[0].Name, raw, off)
 		},

@@ -17,7 +17,7 @@ import (
 //
 // Its first line is {"plan":"…"}, the digest of everything that decides the output. Every further line is an entry. A
 // line that was cut by a crash ends the journal: it and what follows count as not written.
-const journalName = "journal.jsonl"
+const journalName = ".nibble-journal"
 
 // entry is one finished job.
 type entry struct {
@@ -84,7 +84,7 @@ func resumeJournal(path, plan string) (*journal, map[string]entry, error) {
 	}
 	was, done, size, err := readJournal(f)
 	if err == nil && was != plan {
-		err = errors.New("it was started with other settings, another version or another source; --overwrite starts again")
+		err = errors.New("it was started with other settings, another version or another source")
 	}
 	if err == nil {
 		err = f.Truncate(size)

@@ -124,7 +124,7 @@ func (p *Plan) files() error {
 		}
 		p.texts = append(p.texts, text{name, append(side, '\n')})
 	}
-	files, skipped, err := listFiles(p.Source.Folder, p.Weights, p.texts)
+	files, skipped, err := listFiles(p.Source.Model, p.Weights, p.texts)
 	if err != nil {
 		return err
 	}

@@ -73,6 +73,9 @@ func NewPlan(src *build.Build, s Settings) (*Plan, error) {
 		return nil, fmt.Errorf("convert: %s is already quantized (%s); dequantize it first, or start from the original", src.In("config.json"), src.Reader.Format())
 	}
 	p := &Plan{Settings: s, Source: src, Notes: slices.Clone(src.Notes)}
+	if names := loader.Unknown(src.Model); len(names) > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d tensors that %s does not have are carried over, %s for one; vLLM refuses such tensors", len(names), src.Arch.Name, names[0]))
+	}
 	if err := p.decide(); err != nil {
 		return nil, err
 	}

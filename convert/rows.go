@@ -132,3 +132,37 @@ func encode(d safetensors.DType, dst []byte, src []float32) {
 		half.EncodeF32(dst, src)
 	}
 }
+
+// nonFinite returns the offset of the first NaN or infinity in stored elements, or -1. Types that are not weights have
+// none.
+func nonFinite(d safetensors.DType, raw []byte) int {
+	size := d.Bits() / 8
+	var exponent uint64 // its bits, all set in what is not finite
+	switch d {
+	case safetensors.BF16:
+		exponent = 0x7f80
+	case safetensors.F16:
+		exponent = 0x7c00
+	case safetensors.F32:
+		exponent = 0x7f800000
+	case safetensors.F64:
+		exponent = 0x7ff0000000000000
+	default:
+		return -1
+	}
+	for i := 0; i+size <= len(raw); i += size {
+		var bits uint64
+		switch size {
+		case 2:
+			bits = uint64(binary.LittleEndian.Uint16(raw[i:]))
+		case 4:
+			bits = uint64(binary.LittleEndian.Uint32(raw[i:]))
+		default:
+			bits = binary.LittleEndian.Uint64(raw[i:])
+		}
+		if bits&exponent == exponent {
+			return i
+		}
+	}
+	return -1
+}

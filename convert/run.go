@@ -77,7 +77,7 @@ func (r *Run) quantize(ctx context.Context, check func(dir string) error) (*Repo
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFiles(r.dir.Path(), r.Source.Folder, append(slices.Clone(r.texts), text{ReportName, raw})); err != nil {
+	if err := writeFiles(r.dir.Path(), r.Source.Model, append(slices.Clone(r.texts), text{ReportName, raw})); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(r.out.Close(), r.journal.close(), os.Remove(filepath.Join(r.dir.Path(), journalName))); err != nil {
@@ -101,11 +101,12 @@ func (r *Run) open() error {
 		return err
 	}
 	if r.dir = dir; resumed {
-		if err = r.resume(); !errors.Is(err, fs.ErrNotExist) {
-			if err != nil {
-				dir.Leave()
-			}
-			return err
+		switch err = r.resume(); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, fs.ErrNotExist):
+			dir.Leave()
+			return fmt.Errorf("%w; --overwrite starts again", err)
 		}
 		// Killed before the journal was there: nothing is lost by starting again.
 		if err := dir.Abort(); err != nil {
@@ -122,12 +123,12 @@ func (r *Run) open() error {
 	return nil
 }
 
-func (r *Run) create() (err error) {
-	if r.out, err = safetensors.Create(r.dir.Path(), r.Weights); err != nil {
-		return err
-	}
+func (r *Run) create() error {
 	digest, err := r.digest()
 	if err != nil {
+		return err
+	}
+	if r.out, err = safetensors.Create(r.dir.Path(), r.Weights); err != nil {
 		return err
 	}
 	r.journal, err = createJournal(filepath.Join(r.dir.Path(), journalName), digest)
@@ -174,8 +175,8 @@ func (r *Run) digest() (string, error) {
 	for i := range r.Items {
 		it := &r.Items[i]
 		fmt.Fprintf(h, "%s %s %d", it.Name, it.Tensor.Source, it.Tensor.Offset)
-		if it.Spec != nil {
-			fmt.Fprintf(h, " %+v", *it.Spec)
+		if s := it.Spec; s != nil {
+			fmt.Fprintf(h, " %d %d %d %s %s %t %t", s.Bits, s.Group, s.Zero, s.Method, s.Scale, s.Signed, s.Int8)
 		}
 		fmt.Fprintln(h)
 	}

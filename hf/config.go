@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,47 @@ func ParseConfig(raw []byte) (*Config, error) {
 	if err := json.Unmarshal(raw, &top); err != nil {
 		return nil, fmt.Errorf("hf: config.json: not a JSON object: %w", err)
 	}
+	if key := duplicateKey(raw); key != "" {
+		return nil, fmt.Errorf("hf: config.json: the key %q is there twice, and readers disagree about which counts", clip(key))
+	}
 	return &Config{raw}, nil
+}
+
+// duplicateKey returns a key that an object of valid JSON has twice, or "".
+func duplicateKey(raw []byte) string {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	type level struct {
+		keys  map[string]bool // nil in an array
+		value bool            // a key was read, its value comes next
+	}
+	var stack []level
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return ""
+		}
+		top := len(stack) - 1
+		if key, ok := token.(string); ok && top >= 0 && stack[top].keys != nil && !stack[top].value {
+			if stack[top].keys[key] {
+				return key
+			}
+			stack[top].keys[key], stack[top].value = true, true
+			continue
+		}
+		switch token {
+		case json.Delim('{'):
+			stack = append(stack, level{keys: map[string]bool{}})
+			continue
+		case json.Delim('['):
+			stack = append(stack, level{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			stack = stack[:top]
+		}
+		if top = len(stack) - 1; top >= 0 {
+			stack[top].value = false
+		}
+	}
 }
 
 // Raw returns the bytes of the file.

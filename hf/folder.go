@@ -18,8 +18,9 @@ type Folder struct {
 	Config     []byte // config.json; nil if there is none
 	Legacy     []byte // quantize_config.json or quant_config.json, the old places of quantization options
 	LegacyName string
-	Weights    string // the safetensors file, or the index of several
-	Files      []string
+	Weights    string   // the safetensors file, or the index of several
+	Files      []string // regular files
+	Left       []string // what else is there: folders, links that lead nowhere, pipes
 }
 
 // ErrNoModel is the cause where a path or hub id leads to no model.
@@ -69,8 +70,11 @@ func NewFolder(path string, fsys fs.FS, weights string) (*Folder, error) {
 	}
 	f := &Folder{Path: path, FS: fsys, Weights: weights}
 	for _, e := range entries {
-		if !e.IsDir() {
+		// Through links; nothing but a regular file is opened, for a pipe would wait for its writer.
+		if info, err := fs.Stat(fsys, e.Name()); err == nil && info.Mode().IsRegular() {
 			f.Files = append(f.Files, e.Name())
+		} else {
+			f.Left = append(f.Left, e.Name())
 		}
 	}
 	if f.Weights == "" {
@@ -157,14 +161,14 @@ func (f *Folder) findWeights() (string, error) {
 // Carry lists the files of the folder that a conversion copies as they are: everything but weights of any kind, the
 // configs that it writes itself, and what earlier runs left. skipped lists the others that it does not write anew.
 func (f *Folder) Carry() (carry, skipped []string) {
+	skipped = append(skipped, f.Left...)
 	for _, name := range f.Files {
 		ext := strings.ToLower(filepath.Ext(name))
 		switch {
-		case ext == ".safetensors", strings.HasSuffix(name, ".safetensors.index.json"),
-			name == "config.json", name == "quantize_config.json", name == "quant_config.json",
+		case name == f.Weights, name == "config.json", name == "quantize_config.json", name == "quant_config.json",
 			name == "quantization_config.json", name == "quantization_report.json":
-		case slices.Contains(pickled, ext), strings.HasSuffix(name, ".bin.index.json"),
-			ext == ".gguf", ext == ".onnx", ext == ".h5", ext == ".msgpack":
+		case ext == ".safetensors", strings.HasSuffix(name, ".index.json"), strings.HasPrefix(name, ".nibble"),
+			slices.Contains(pickled, ext), ext == ".gguf", ext == ".onnx", ext == ".h5", ext == ".msgpack":
 			skipped = append(skipped, name)
 		default:
 			carry = append(carry, name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"nibble/safetensors"
@@ -35,6 +36,15 @@ type Options struct {
 	Owner map[string]string
 	// Quantized is the set of quantized modules.
 	Quantized map[string]bool
+}
+
+// Carry is Folder.Carry without the files that the model was read from.
+func (m *Model) Carry() (carry, skipped []string) {
+	carry, skipped = m.Folder.Carry()
+	for _, f := range m.Set.Files() {
+		skipped = slices.DeleteFunc(skipped, func(name string) bool { return name == f.Name })
+	}
+	return carry, skipped
 }
 
 // ErrMismatch is the cause where a checkpoint contradicts its config.
@@ -129,14 +139,19 @@ func (m *Model) resolve(o Options) error {
 		return fmt.Errorf("hf: %s: %w: %s of %s missing: %s%s", m.In(m.Weights), ErrMismatch,
 			map[bool]string{true: "a tensor", false: "tensors"}[len(missing) == 1], m.Arch.Name, strings.Join(missing, ", "), more)
 	}
-	m.others(o, used)
-	return nil
+	return m.others(o, used)
 }
 
 // place looks for a tensor under its own name, then inside the stacked tensor of its layer, then among the quantized.
 func (m *Model) place(t *Tensor, o Options, used map[string]bool) (bool, error) {
 	if x, ok := m.Set.Lookup(t.Name); ok && o.Owner[t.Name] == "" {
 		used[t.Name] = true
+		if !x.DType.IsFloat() && t.Role != Buffer {
+			if o.Quantized != nil && t.Role >= Q {
+				return false, nil // codes whose scales are missing
+			}
+			return false, fmt.Errorf("hf: %s: %w: %s is %s: weights are BF16, F16, F32 or F64", m.In(m.Weights), ErrMismatch, t.Name, x.DType)
+		}
 		t.Source = t.Name
 		return true, m.shape(t, x, o)
 	}
@@ -194,14 +209,34 @@ func (m *Model) apart(t *Tensor, o Options, used map[string]bool) bool {
 	return len(parts) > 0
 }
 
-// others adds the tensors that no row of the table names.
-func (m *Model) others(o Options, used map[string]bool) {
+// others adds the tensors that no row of the table names. Those of a layer that the config does not have contradict it.
+func (m *Model) others(o Options, used map[string]bool) error {
+	prefix := m.layerPrefix()
 	for _, x := range m.Set.Tensors() {
+		if rest, ok := strings.CutPrefix(x.Name, prefix); ok && prefix != "" {
+			number, _, _ := strings.Cut(rest, ".")
+			if n, err := strconv.Atoi(number); err == nil && n >= m.Arch.Layers {
+				return fmt.Errorf("hf: %s: %w: there is %s, config.json has %d layers", m.In(m.Weights), ErrMismatch, x.Name, m.Arch.Layers)
+			}
+		}
 		if used[x.Name] || o.Owner[x.Name] != "" {
 			continue
 		}
 		m.Tensors = append(m.Tensors, Tensor{Name: x.Name, Shape: x.Shape, Role: Other, Layer: -1, Expert: -1, Source: x.Name})
 	}
+	return nil
+}
+
+// layerPrefix is what the names of a layer's tensors have before the number of the layer.
+func (m *Model) layerPrefix() string {
+	for i := range m.Arch.Tensors {
+		if t := &m.Arch.Tensors[i]; t.Layer == 0 {
+			if at := strings.Index(t.Name, ".0."); at >= 0 {
+				return t.Name[:at+1]
+			}
+		}
+	}
+	return ""
 }
 
 // Row returns the row of the first tensor with the role, or nil.

@@ -16,6 +16,9 @@ const (
 	// RaggedGroup: K is no multiple of the group size. In o_proj and down_proj of a GPTQ file vLLM takes K/g groups,
 	// rounded down, and a wrong length: 1.8 and 0.27.
 	RaggedGroup Kind = "columns are not a multiple of the group size"
+	// OtherBits: the codes have another width than the config says. Surplus words of o_proj and down_proj are cut off,
+	// like surplus groups; a lack of words and other modules are refused.
+	OtherBits Kind = "codes of another width than the config says"
 	// NoScales: uninitialised memory, NaN.
 	NoScales Kind = "scales are missing"
 	// NoCodes: uninitialised memory, 13.9 and 1.8.
@@ -60,6 +63,7 @@ const (
 var effects = map[Kind]string{
 	MoreGroups:     "vLLM drops the surplus groups and computes with wrong scales",
 	FewerGroups:    "vLLM refuses it",
+	OtherBits:      "vLLM cuts off what it does not expect and decodes the rest wrongly",
 	RaggedGroup:    "vLLM rounds the number of groups down and computes with wrong scales",
 	NoScales:       "vLLM computes with uninitialised memory",
 	NoCodes:        "vLLM computes with uninitialised memory",

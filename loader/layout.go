@@ -37,6 +37,14 @@ func layout(b *build.Build) []Finding {
 		if expect == nil {
 			continue // refused
 		}
+		if spec.Bits != expect.Bits {
+			f := newFinding(OtherBits, module, "", fmt.Sprintf("they have %d bits, the config says %d", spec.Bits, expect.Bits))
+			if spec.Bits < expect.Bits || !rowParallel(rows[module].Role) {
+				f = f.refused()
+			}
+			list = append(list, f)
+			continue
+		}
 		if f, ok := groupCount(format, module, rows[module].Role, k, spec, *expect); ok {
 			list = append(list, f)
 		}

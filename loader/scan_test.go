@@ -22,6 +22,7 @@ const (
 // The checkpoints that the tests break.
 var (
 	gptq32   = recipe{format: gptq, spec: spec(32, quant.Symmetric)}
+	gptq8    = recipe{format: gptq, spec: bits(spec(32, quant.Symmetric), 8)}
 	awq32    = recipe{format: awq, spec: spec(32, quant.Integer)}
 	awqSym32 = recipe{format: awq, spec: spec(32, quant.Symmetric)}
 	ct32     = recipe{format: compressed, spec: spec(32, quant.Symmetric)}
@@ -60,6 +61,10 @@ var scanTests = []struct {
 			c.remove(qProj + s)
 		}
 	}, NoModule, qProj, false},
+	{"8 bits in the config only", gptq32, func(c *checkpoint) { c.option("bits", 8) }, OtherBits, downProj, false},
+	{"4 bits in the config only, row-parallel", gptq8, func(c *checkpoint) { c.option("bits", 4) }, OtherBits, downProj, true},
+	{"4 bits in the config only, compressed", ct32, func(c *checkpoint) { c.option("config_groups.group_0.weights.num_bits", 8) }, OtherBits, firstQ, false},
+	{"no scales, int8", w8a8, func(c *checkpoint) { c.remove(downProj + ".weight_scale") }, NoModule, downProj, true},
 	{"no zeros, awq", awq32, func(c *checkpoint) { c.remove(downProj + ".qzeros") }, NoZeros, downProj, true},
 	{"no zeros, compressed", ctAsym32, func(c *checkpoint) { c.remove(downProj + ".weight_zero_point") }, NoZeroPoints, downProj, true},
 	{"signed zeros", ctAsym32, func(c *checkpoint) { c.edit(downProj+".weight_zero_point", flipTops) }, SignedZeros, downProj, true},

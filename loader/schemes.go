@@ -17,6 +17,9 @@ func (v *verdict) compressedConfig() {
 	if anyMember(groups, reorders) {
 		v.hard("", "actorder group: it was removed from vLLM and from compressed-tensors 0.19", "quantize the source model again")
 	}
+	if key := unknownKey(groups); key != "" {
+		v.hard("", fmt.Sprintf("the key %q in a config group: compressed-tensors refuses keys that it does not know", key), "delete it")
+	}
 	if !v.vllm() {
 		return
 	}
@@ -38,6 +41,26 @@ func (v *verdict) compressedConfig() {
 	if m := v.quantizedHead(); m != "" && !slices.ContainsFunc(targets, func(t string) bool { return matches(t, m) }) {
 		v.hard(m, "the head is quantized and no target names it: vLLM's class for it is not Linear", "add the target re:.*lm_head")
 	}
+}
+
+// argumentKeys are those of weights and activations in a config group, as of compressed-tensors 0.19.
+var argumentKeys = []string{"num_bits", "type", "symmetric", "group_size", "strategy", "block_structure", "dynamic", "actorder",
+	"scale_dtype", "zp_dtype", "observer", "observer_kwargs"}
+
+// unknownKey returns a key of weights or activations that is none of those, or "".
+func unknownKey(groups gjson.Result) string {
+	unknown := ""
+	groups.ForEach(func(_, group gjson.Result) bool {
+		for _, name := range []string{"weights", "input_activations", "output_activations"} {
+			for key := range group.Get(name).Map() {
+				if !slices.Contains(argumentKeys, key) {
+					unknown = max(unknown, key)
+				}
+			}
+		}
+		return true
+	})
+	return unknown
 }
 
 // asymmetricActivations reports whether a group has packed weights and asymmetric activations.

@@ -146,6 +146,24 @@ func (v *verdict) surplus() {
 	for _, m := range unknown {
 		v.hard(m, fmt.Sprintf("%s has no such module: vLLM refuses it", v.Arch.Name), "delete its tensors")
 	}
+	for _, name := range Unknown(v.Model) {
+		v.hard("", fmt.Sprintf("%s is no tensor of %s: vLLM refuses it", name, v.Arch.Name), "delete it")
+	}
+}
+
+// Unknown returns the tensors that no parameter of the architecture takes. Biases are not among them, which vLLM drops,
+// nor what the other half of a multimodal model has.
+func Unknown(m *hf.Model) []string {
+	if generic(m.Arch) || m.Arch.Name == "Gemma3ForConditionalGeneration" {
+		return nil
+	}
+	var names []string
+	for i := range m.Tensors {
+		if t := &m.Tensors[i]; t.Role == hf.Other && !strings.HasSuffix(t.Name, ".bias") {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }
 
 // config judges the options of a quantized checkpoint.

@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,6 @@ import (
 	"nibble/convert"
 	"nibble/demo"
 	"nibble/hf"
-	"nibble/internal/stage"
 	"nibble/internal/version"
 	"nibble/loader"
 	"nibble/quant"
@@ -87,8 +87,13 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version.String()
 	root.SetVersionTemplate("nibble {{.Name}} {{.Version}}\n")
+	out := &checked{w: root.OutOrStdout()}
+	root.SetOut(out)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{err, exitUsage} })
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = out.err
+	}
 	if err != nil {
 		line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)
@@ -97,6 +102,18 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		}
 	}
 	return exitCode(err)
+}
+
+// checked remembers that a result could not be printed.
+type checked struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checked) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.err = cmp.Or(c.err, err)
+	return n, err
 }
 
 // failed is what --json prints where there is no result.
@@ -220,13 +237,6 @@ func (o *output) register(cmd *cobra.Command) {
 	f.StringVarP(&o.out, "output", "o", "", "folder to write (default: a name made of the model's and the settings, in the current folder)")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace the output folder if it is a model, and what an interrupted run left")
 	f.StringVar(&o.maxShard, "max-shard-size", "5GB", "most bytes of tensors in one file (kB, MB, GB; KiB, MiB, GiB)")
-}
-
-func (o *output) mode() stage.Mode {
-	if o.overwrite {
-		return stage.Overwrite
-	}
-	return stage.Fresh
 }
 
 // printJSON writes v as indented JSON.

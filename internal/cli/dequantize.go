@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -111,20 +112,27 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		return inputError(err)
 	}
 	x.Threads, x.Against = o.threads, original
-	notes(cmd, append(append([]string{}, b.Notes...), x.Notes...))
+	x.Notes = append(slices.Clone(b.Notes), x.Notes...)
 	if o.dry {
+		notes(cmd, x.Notes)
 		return printExpansion(cmd, o, x, nil)
 	}
-	if err := stage.Check(o.out, b.Path, o.mode()); err != nil {
+	o.out = filepath.Clean(o.out)
+	mode := stage.Restart // there is nothing to resume
+	if o.overwrite {
+		mode = stage.Overwrite
+	}
+	if err := stage.Check(o.out, b.Path, mode); err != nil {
 		return err
 	}
 	layers := x.Layers()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, x.Costs(), func(job string) string { return layers[job] })
-	losses, err := x.Run(cmd.Context(), o.out, o.mode(), show.report)
+	losses, err := x.Run(cmd.Context(), o.out, mode, show.report)
 	show.finish()
 	if err != nil {
 		return err
 	}
+	notes(cmd, x.Notes)
 	return printExpansion(cmd, o, x, losses)
 }
 

@@ -123,7 +123,7 @@ func runInspect(cmd *cobra.Command, args []string, o *inspectOptions) error {
 		}
 	}
 	if wrong > 0 {
-		return coded{fmt.Errorf("%s: the build contradicts itself or what loaders expect in %d places, %d of which some loader misreads without a word", in.Model, wrong, silent), exitInput}
+		return coded{fmt.Errorf("%s: %d contradictions found, of which some loader misreads %d without a word", in.Model, wrong, silent), exitInput}
 	}
 	return nil
 }
@@ -135,6 +135,7 @@ func advice(p loader.Summary) string {
 		text = "warning: " + text
 	}
 	switch {
+	case strings.HasPrefix(p.Fix, "--target-loader"): // of use to a plan only
 	case strings.HasPrefix(p.Fix, "--"):
 		text += "; quantize the original with " + p.Fix
 	case p.Fix != "":

@@ -21,7 +21,7 @@ func TestKillAndResume(t *testing.T) {
 	quantize := func(out string, more ...string) *exec.Cmd {
 		// testscript.Main put the commands on the PATH.
 		name, args := emulated(os.Getenv("PATH"), "quantize")
-		return exec.Command(name, append(append(args, "--format", "gptq", "-o", filepath.Join(dir, out)), more...)...)
+		return exec.Command(name, append(append(args, "--format", "gptq", "--method", "rtn", "-o", filepath.Join(dir, out)), more...)...)
 	}
 	if raw, err := quantize("whole").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, raw)

@@ -95,10 +95,13 @@ before any weight is read; the output appears under its name only when it is who
 }
 
 func (o *quantizeOptions) mode() stage.Mode {
-	if o.resume {
+	switch {
+	case o.resume:
 		return stage.Resume
+	case o.overwrite:
+		return stage.Overwrite
 	}
-	return o.output.mode()
+	return stage.Fresh
 }
 
 // label names a build after its settings, those that are not the default of its format included.
@@ -153,6 +156,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if o.out == "" {
 		o.out = name + "-" + o.label(s)
 	}
+	o.out = filepath.Clean(o.out)
 	if !o.dry {
 		if err := stage.Check(o.out, folder.Path, o.mode()); err != nil {
 			return err
@@ -169,7 +173,6 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if plan.MaxMemory > 0 {
 		debug.SetMemoryLimit(plan.MaxMemory)
 	}
-	notes(cmd, plan.Notes)
 	return write(cmd, o, plan)
 }
 
@@ -182,11 +185,12 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d of %d tensors and files were finished by the interrupted run\n", cmd.Name(), finished, all)
 		}
 	}}
-	report, err := r.Quantize(cmd.Context(), func(dir string) error { return selfCheck(cmd.Context(), dir) })
+	report, err := r.Quantize(cmd.Context(), func(dir string) error { return selfCheck(cmd.Context(), dir, plan.Target) })
 	show.finish()
 	if err != nil {
 		return err
 	}
+	notes(cmd, plan.Notes)
 	if o.json {
 		return printJSON(cmd, struct {
 			Output string         `json:"output"`
@@ -202,8 +206,9 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	return nil
 }
 
-// selfCheck opens a build that was just written as a stranger's and looks for everything that a loader would misread.
-func selfCheck(ctx context.Context, dir string) error {
+// selfCheck opens a build that was just written as a stranger's, and looks for everything that a loader would misread and
+// for every module that the target would refuse.
+func selfCheck(ctx context.Context, dir string, target loader.Target) error {
 	f, err := hf.NewFolder(dir, os.DirFS(dir), "")
 	if err != nil {
 		return err
@@ -224,6 +229,16 @@ func selfCheck(ctx context.Context, dir string) error {
 	for _, x := range findings {
 		if !x.Note {
 			return fmt.Errorf("the output would be misread: %s", x)
+		}
+	}
+	for _, v := range loader.Verdicts(b) {
+		if v.Target != target {
+			continue
+		}
+		for _, p := range v.Problems {
+			if !p.Soft && p.Module != "" {
+				return fmt.Errorf("%s would refuse the output: %s: %s", target, p.Module, p.Rule)
+			}
 		}
 	}
 	return nil

@@ -19,9 +19,13 @@ type Mode uint8
 // The modes.
 const (
 	Fresh     Mode = iota // neither OUT nor OUT.partial may exist
+	Restart               // like Fresh, but an OUT.partial that was left is removed
 	Resume                // go on in OUT.partial if there is one
 	Overwrite             // remove OUT.partial now, replace OUT in Commit
 )
+
+// marker is a file in every unfinished folder: what does not have it is not ours to remove.
+const marker = ".nibble-unfinished"
 
 // Suffix is what the name of an unfinished folder has behind the final one.
 const Suffix = ".partial"
@@ -38,6 +42,7 @@ func Check(out, input string, mode Mode) error {
 	if out == "" {
 		return errors.New("no output folder given")
 	}
+	out = filepath.Clean(out)
 	if input != "" {
 		switch inside, err := within(out, input); {
 		case err != nil:
@@ -60,10 +65,30 @@ func Check(out, input string, mode Mode) error {
 			return err
 		}
 	}
-	if _, err := os.Lstat(out + Suffix); err == nil && mode == Fresh {
+	switch ours, err := unfinished(out + Suffix); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !ours:
+		return fmt.Errorf("%s is in the way, and no run of this program left it; move it away", out+Suffix)
+	case mode == Fresh:
 		return fmt.Errorf("%s is left from an interrupted run; --resume continues it, --overwrite starts again", out+Suffix)
 	}
 	return nil
+}
+
+// unfinished reports whether a path is a folder that Open made. An empty one may be: the marker is the first file in it.
+func unfinished(path string) (bool, error) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return false, err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil || len(entries) == 0 {
+		return err == nil, err
+	}
+	_, err = os.Lstat(filepath.Join(path, marker))
+	return err == nil, nil
 }
 
 // replaceable refuses to remove a folder that is not a model: one mistyped --overwrite must not cost a home folder.
@@ -72,15 +97,16 @@ func replaceable(dir string) error {
 	if err != nil {
 		return err
 	}
-	model := len(entries) == 0
+	config, weights := len(entries) == 0, len(entries) == 0
 	for _, e := range entries {
 		if e.IsDir() {
 			return fmt.Errorf("output %s has a folder %s inside: --overwrite replaces only model folders", dir, e.Name())
 		}
-		model = model || e.Name() == "config.json"
+		config = config || e.Name() == "config.json"
+		weights = weights || filepath.Ext(e.Name()) == ".safetensors"
 	}
-	if !model {
-		return fmt.Errorf("output %s has no config.json: --overwrite replaces only model folders", dir)
+	if !config || !weights {
+		return fmt.Errorf("output %s has no config.json or no .safetensors: --overwrite replaces only model folders", dir)
 	}
 	return nil
 }
@@ -118,6 +144,7 @@ func within(out, dir string) (bool, error) {
 
 // Open starts, or takes up again, the unfinished folder of out. resumed says which. Check must have passed.
 func Open(out string, mode Mode) (d *Dir, resumed bool, err error) {
+	out = filepath.Clean(out)
 	tmp := out + Suffix
 	switch _, err := os.Lstat(tmp); {
 	case err == nil && mode == Resume:
@@ -137,7 +164,9 @@ func Open(out string, mode Mode) (d *Dir, resumed bool, err error) {
 		if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
 			return nil, false, err
 		}
-		if err := os.Mkdir(tmp, 0o777); err != nil {
+		if err := os.Mkdir(tmp, 0o777); errors.Is(err, fs.ErrExist) {
+			return nil, false, fmt.Errorf("%s is in use by another run", tmp)
+		} else if err != nil {
 			return nil, false, err
 		}
 	}
@@ -145,7 +174,11 @@ func Open(out string, mode Mode) (d *Dir, resumed bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	return &Dir{final: filepath.Clean(out), replace: mode == Overwrite, lock: l}, resumed, nil
+	if err := os.WriteFile(filepath.Join(tmp, marker), nil, 0o666); err != nil {
+		l.Close()
+		return nil, false, err
+	}
+	return &Dir{final: out, replace: mode == Overwrite, lock: l}, resumed, nil
 }
 
 // Path returns the unfinished folder.
@@ -166,21 +199,32 @@ func (d *Dir) Commit() error {
 	if err := syncPath(d.Path()); err != nil {
 		return err
 	}
-	old := d.final + ".replaced"
-	if d.replace {
-		if err := os.Rename(d.final, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	rename := os.Rename
+	if _, err := os.Lstat(d.final); d.replace && err == nil {
+		rename = replace
 	}
-	if err := os.Rename(d.Path(), d.final); err != nil {
+	if err := rename(d.Path(), d.final); err != nil {
 		return err
 	}
-	if d.replace {
-		if err := os.RemoveAll(old); err != nil {
-			return err
-		}
+	if err := os.Remove(filepath.Join(d.final, marker)); err != nil {
+		return err
+	}
+	if err := syncPath(d.final); err != nil {
+		return err
 	}
 	return syncPath(filepath.Dir(d.final))
+}
+
+// replaceInTwo is replace where folders cannot be exchanged: a crash in between leaves the old folder as final.replaced.
+func replaceInTwo(tmp, final string) error {
+	old := final + ".replaced"
+	if err := os.Rename(final, old); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, final); err != nil {
+		return err
+	}
+	return os.RemoveAll(old)
 }
 
 // Abort removes the unfinished folder.

@@ -24,11 +24,16 @@ func TestCheck(t *testing.T) {
 	in := filepath.Join(dir, "in")
 	write(t, filepath.Join(in, "config.json"))
 	write(t, filepath.Join(dir, "model", "config.json"))
+	write(t, filepath.Join(dir, "model", "model.safetensors"))
+	write(t, filepath.Join(dir, "config", "config.json"))
+	write(t, filepath.Join(dir, "config", "precious.txt"))
 	write(t, filepath.Join(dir, "photos", "cat.jpg"))
 	write(t, filepath.Join(dir, "nested", "config.json"))
 	write(t, filepath.Join(dir, "nested", "sub", "file"))
 	write(t, filepath.Join(dir, "file"))
-	write(t, filepath.Join(dir, "left"+Suffix, "journal"))
+	write(t, filepath.Join(dir, "left"+Suffix, marker))
+	write(t, filepath.Join(dir, "mine"+Suffix, "precious.txt"))
+	write(t, filepath.Join(dir, "document"+Suffix))
 	if err := os.Symlink(in, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +52,17 @@ func TestCheck(t *testing.T) {
 		{"model", Resume, "--overwrite replaces it"},
 		{"model", Overwrite, ""},
 		{"photos", Overwrite, "no config.json"},
+		{"config", Overwrite, "no .safetensors"},
+		{"mine", Resume, "is in the way"},
+		{"mine", Overwrite, "is in the way"},
+		{"document", Overwrite, "is in the way"},
+		{"model/", Fresh, "--overwrite replaces it"},
 		{"nested", Overwrite, "has a folder sub inside"},
 		{"file", Overwrite, "not a folder"},
 		{"left", Fresh, "--resume continues it"},
 		{"left", Resume, ""},
+		{"left", Restart, ""},
+		{"model", Restart, "--overwrite replaces it"},
 		{"left", Overwrite, ""},
 	} {
 		err := Check(filepath.Join(dir, tt.out), in, tt.mode)
@@ -70,7 +82,8 @@ func TestCommit(t *testing.T) {
 		t.Fatalf("resumed %v, %v", resumed, err)
 	}
 	write(t, filepath.Join(d.Path(), "config.json"))
-	if _, _, err := Open(out, Resume); err == nil || !strings.Contains(err.Error(), "in use") {
+	write(t, filepath.Join(d.Path(), "model.safetensors"))
+	if _, _, err := Open(out+"/", Resume); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second run: %v", err)
 	}
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
@@ -105,6 +118,14 @@ func TestCommit(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(out, "config.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old file is still there: %v", err)
+	}
+	// And as file systems do it that cannot exchange folders.
+	write(t, filepath.Join(out+".new", "third"))
+	if err := replaceInTwo(out+".new", out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(out, "third")); err != nil {
+		t.Error(err)
 	}
 	// Abort leaves nothing.
 	next := out + "2"
