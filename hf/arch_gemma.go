@@ -1,6 +1,10 @@
 package hf
 
-import "math"
+import (
+	"math"
+
+	"github.com/tidwall/gjson"
+)
 
 // Gemma 2 and 3: norms that multiply by 1 + weight, also behind attention and MLP.
 
@@ -9,8 +13,8 @@ func gemma2(t *table) {
 	t.HeadDim = t.int(256, "head_dim")
 	t.checkSizes()
 	t.gemma()
-	t.AttnSoftcap = t.float(50, "attn_logit_softcapping")
-	t.FinalSoftcap = t.float(30, "final_logit_softcapping")
+	t.AttnSoftcap = t.softcap(50, "attn_logit_softcapping")
+	t.FinalSoftcap = t.softcap(30, "final_logit_softcapping")
 	window, rope, types := t.window(4096), t.rope("", nil, 10000), t.layerTypes()
 	t.blocks(func(i int) Block {
 		if types != nil && i < len(types) && types[i] == sliding || types == nil && i%2 == 0 {
@@ -20,6 +24,14 @@ func gemma2(t *table) {
 	})
 	bias := t.bool(false, "attention_bias")
 	t.sandwich(attention{bias: bias, oBias: bias})
+}
+
+// softcap reads a cap: null is none, absent is def.
+func (t *table) softcap(def float32, key string) float32 {
+	if r := t.c.get(key); r.Exists() && r.Type == gjson.Null {
+		return 0
+	}
+	return t.float(def, key)
 }
 
 // gemma is what both have in common. The embedding is multiplied by sqrt(hidden) in float32; a bf16 run of transformers
@@ -43,7 +55,7 @@ func gemma3(t *table) {
 	bias := t.bool(false, "attention_bias")
 	t.checkSizes()
 	t.gemma()
-	t.FinalSoftcap = t.float(0, "final_logit_softcapping")
+	t.FinalSoftcap = t.softcap(0, "final_logit_softcapping")
 	if t.bool(false, "use_bidirectional_attention") {
 		t.refuse("use_bidirectional_attention: an embedding model, not a decoder")
 	}

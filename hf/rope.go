@@ -202,7 +202,7 @@ func (t *table) checkRope(r *Rope, dict gjson.Result) {
 		if len(r.short) != r.Dim/2 || len(r.long) != r.Dim/2 {
 			t.refuse("longrope has %d short and %d long factors for %d pairs", len(r.short), len(r.long), r.Dim/2)
 		}
-		if !dict.Get("factor").Exists() && r.Orig > 0 {
+		if dict.Get("factor").Type != gjson.Number && r.Orig > 0 {
 			r.Factor = float64(r.Max) / float64(r.Orig)
 		}
 	default:

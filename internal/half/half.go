@@ -41,6 +41,14 @@ func RoundF16(f float32) float32 { return FromF16(F16(f)) }
 // DecodeBF16 widens len(dst) values: dst[i] = bf16(src[2i:2i+2]).
 func DecodeBF16(dst []float32, src []byte) {
 	src = src[:2*len(dst)]
+	for len(dst) >= 4 { // a load of four values is twice as fast as four loads
+		d, x := dst[:4], binary.LittleEndian.Uint64(src)
+		d[0] = math.Float32frombits(uint32(x) << 16)
+		d[1] = math.Float32frombits(uint32(x) & 0xffff0000)
+		d[2] = math.Float32frombits(uint32(x>>32) << 16)
+		d[3] = math.Float32frombits(uint32(x>>32) & 0xffff0000)
+		dst, src = dst[4:], src[8:]
+	}
 	for i := range dst {
 		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
 	}

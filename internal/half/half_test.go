@@ -84,6 +84,15 @@ func TestRoundTrip(t *testing.T) {
 		round  func([]byte, []float32)
 		single func(float32) uint16
 	}{{"bf16", DecodeBF16, EncodeBF16, BF16}, {"f16", DecodeF16, EncodeF16, F16}} {
+		for n := range 9 { // every tail
+			short := make([]float32, n)
+			test.widen(short, raw[2*0x3f80:])
+			for i, f := range short {
+				if got := test.single(f); int(got) != 0x3f80+i {
+					t.Fatalf("%s: element %d of %d is %v", test.name, i, n, f)
+				}
+			}
+		}
 		test.widen(floats, raw)
 		test.round(back, floats)
 		for i, f := range floats {

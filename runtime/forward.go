@@ -1,0 +1,238 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+
+	"nibble/hf"
+	"nibble/internal/kernel"
+)
+
+// Input is a run of new tokens of one sequence.
+type Input struct {
+	Session *Session
+	Tokens  []int32
+	All     bool // logits of every token are wanted, not of the last alone
+}
+
+// Emit receives the logits [vocab] of token i of an input. The slice is reused.
+type Emit func(input, i int, logits []float32)
+
+// chunk is the most tokens that walk through the layers together.
+const chunk = 128
+
+// Forward runs tokens through the model and appends them to their sequences. The inputs belong to different sessions. A
+// refused call changes nothing. emit may be nil, and may not call Forward.
+func (m *Model) Forward(inputs []Input, emit Emit) error {
+	if !m.running.CompareAndSwap(false, true) {
+		return errors.New("runtime: the model is closed or a forward pass is running")
+	}
+	defer m.running.Store(false)
+	m.calls++
+	for i := range inputs {
+		if err := m.check(&inputs[i]); err != nil {
+			return err
+		}
+	}
+	if m.state == nil {
+		m.state = newState(m)
+	}
+	s := m.state
+	s.begin()
+	for i := range inputs {
+		in := &inputs[i]
+		history, base := in.Tokens, len(in.Session.tokens)
+		total := base + len(in.Tokens)
+		if base > 0 && m.recomputes(base, total) {
+			// The frequencies of all positions change: what the layers keep is of no use.
+			history = append(append([]int32(nil), in.Session.tokens...), in.Tokens...)
+			in.Session.Reset()
+		}
+		skip := len(history) - len(in.Tokens) // tokens that were run before
+		for j, id := range history {
+			want := emit != nil && j >= skip && (in.All || j == len(history)-1)
+			s.push(in.Session, id, total, i, j-skip, want)
+			if s.n == chunk {
+				s.run(emit)
+			}
+		}
+	}
+	s.run(emit)
+	return nil
+}
+
+// recomputes reports whether a sequence that grows from base to total tokens must be run anew: when longrope changes
+// from its short to its long factors, as in transformers.
+func (m *Model) recomputes(base, total int) bool {
+	for _, r := range m.ropes {
+		if r.Type == "longrope" && !r.Same(base, total) {
+			return true
+		}
+	}
+	return false
+}
+
+// check refuses tokens that cannot be run.
+func (m *Model) check(in *Input) error {
+	switch {
+	case len(in.Tokens) == 0:
+		return errors.New("runtime: no tokens to run")
+	case in.Session == nil || in.Session.m != m:
+		return errors.New("runtime: a session of another model")
+	case in.Session.call == m.calls:
+		return errors.New("runtime: two inputs of one session")
+	}
+	in.Session.call = m.calls
+	if n := len(in.Session.tokens) + len(in.Tokens); n > in.Session.context {
+		return fmt.Errorf("runtime: %d tokens do not fit the context of %d; start with a longer one (--context, the model has %d) or fewer tokens",
+			n, in.Session.context, m.Limit())
+	}
+	for i, id := range in.Tokens {
+		if id < 0 || int(id) >= m.embed.n {
+			return fmt.Errorf("runtime: token %d at position %d: the model has %d", id, len(in.Session.tokens)+i, m.embed.n)
+		}
+	}
+	return nil
+}
+
+// layerStep is one decoder block for one thread.
+func (w *walker) layerStep(l *layer, index int) {
+	s, a := w.s, w.m.Arch
+	in := w.normed(s.norm, s.x, &l.attnNorm)
+	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
+	switch {
+	case l.qkv != nil:
+		w.multiply(l.qkv, in, s.wide, q+2*kv)
+		w.team.barrier()
+		w.split(s.wide, q, kv)
+	default:
+		w.multiply(l.q, in, s.q, q)
+		w.multiply(l.k, in, s.k, kv)
+		w.multiply(l.v, in, s.v, kv)
+	}
+	if l.headGate != nil {
+		w.multiply(l.headGate, in, s.gates, a.Heads)
+	}
+	w.team.barrier()
+	w.positions(l)
+	w.team.barrier()
+	w.attend(l, index)
+	w.team.barrier()
+	w.remember(index)
+	w.multiply(l.o, s.att, s.out, a.Hidden)
+	w.team.barrier()
+	w.residual(&l.attnOut)
+	in = w.normed(s.norm, s.x, &l.mlpNorm)
+	if l.router != nil {
+		w.mixture(l, in)
+	} else {
+		w.mlp(l, in)
+	}
+	w.residual(&l.mlpOut)
+}
+
+// split copies q, k and v out of a fused projection.
+func (w *walker) split(fused []float32, q, kv int) {
+	s := w.s
+	lo, hi := w.team.share(w.tid, s.n, 1)
+	for t := lo; t < hi; t++ {
+		row := fused[t*(q+2*kv) : (t+1)*(q+2*kv)]
+		copy(s.q[t*q:], row[:q])
+		copy(s.k[t*kv:], row[q:q+kv])
+		copy(s.v[t*kv:(t+1)*kv], row[q+kv:])
+	}
+}
+
+// normed returns x after a norm, in dst, or x itself where the architecture has none there.
+func (w *walker) normed(dst, x []float32, n *norm) []float32 {
+	if n.weight == nil {
+		return x
+	}
+	d := w.m.Arch.Hidden
+	lo, hi := w.team.share(w.tid, w.s.n, 1)
+	for t := lo; t < hi; t++ {
+		w.apply(dst[t*d:(t+1)*d], x[t*d:(t+1)*d], n)
+	}
+	w.team.barrier()
+	return dst
+}
+
+// apply norms one vector.
+func (w *walker) apply(dst, x []float32, n *norm) {
+	a := w.m.Arch
+	if a.LayerNorm {
+		kernel.LayerNorm(dst, x, n.weight, n.bias, a.Eps)
+		return
+	}
+	kernel.RMSNorm(dst, x, n.weight, a.Eps, a.NormPlusOne)
+}
+
+// residual adds out, normed where the architecture says so, to the residual stream.
+func (w *walker) residual(n *norm) {
+	s, a := w.s, w.m.Arch
+	d := a.Hidden
+	lo, hi := w.team.share(w.tid, s.n, 1)
+	for t := lo; t < hi; t++ {
+		out, x := s.out[t*d:(t+1)*d], s.x[t*d:(t+1)*d]
+		if n.weight != nil {
+			w.apply(out, out, n)
+		}
+		kernel.Axpy(x, a.ResidualScale, out)
+	}
+	w.team.barrier()
+}
+
+// mlp is down(act(gate·x) ⊙ up·x), or down(act(up·x)) without a gate.
+func (w *walker) mlp(l *layer, in []float32) {
+	s, f := w.s, l.down.k
+	switch {
+	case l.gateUp != nil:
+		w.multiply(l.gateUp, in, s.wide, 2*f)
+		w.team.barrier()
+		w.gated(s.n, s.up, s.wide, s.wide[f:], f, 2*f)
+	case l.gate != nil:
+		w.multiply(l.gate, in, s.gate, f)
+		w.multiply(l.up, in, s.up, f)
+		w.team.barrier()
+		w.gated(s.n, s.up, s.gate, s.up, f, f)
+	default:
+		w.multiply(l.up, in, s.up, f)
+		w.team.barrier()
+		w.gated(s.n, s.up, s.up, nil, f, f)
+	}
+	w.team.barrier()
+	w.multiply(l.down, s.up, s.out, w.m.Arch.Hidden)
+	w.team.barrier()
+}
+
+// gated sets dst = act(gate) ⊙ up for n tokens; rows of gate and up are stride apart. Without up it is act(gate).
+func (w *walker) gated(n int, dst, gate, up []float32, width, stride int) {
+	act := w.activation()
+	lo, hi := w.team.share(w.tid, n*width, 1) // elements, so that a single token is shared too
+	for lo < hi {
+		t, from := lo/width, lo%width
+		to := min(width, from+hi-lo)
+		g, d := gate[t*stride+from:t*stride+to], dst[t*width+from:t*width+to]
+		if up == nil {
+			for i, v := range g {
+				d[i] = act(v)
+			}
+		} else {
+			u := up[t*stride+from : t*stride+to]
+			for i, v := range g {
+				d[i] = act(v) * u[i]
+			}
+		}
+		lo += to - from
+	}
+}
+
+func (w *walker) activation() func(float32) float32 {
+	switch w.m.Arch.Activation {
+	case hf.GELUTanh:
+		return kernel.GELUTanh
+	case hf.GELUErf:
+		return kernel.GELU
+	}
+	return kernel.SiLU
+}

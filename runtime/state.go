@@ -1,0 +1,254 @@
+package runtime
+
+import (
+	"math"
+
+	"nibble/internal/kernel"
+)
+
+// state is what the threads share during a step: the tokens of a chunk and their activations, n rows each.
+type state struct {
+	m       *Model
+	walkers []*walker
+	step    func(tid int)
+
+	n     int
+	slots []slot
+
+	x, norm, out   []float32 // [n, hidden]
+	q, att         []float32 // [n, heads·head_dim]
+	k, v           []float32 // [n, kv heads·head_dim]
+	keys, values   []byte    // the same as the cache will hold them, stride bytes a token
+	stride         int
+	gates          []float32   // [n, heads]
+	wide, gate, up []float32   // [n, widest fused projection], [n, MLP]
+	logits         []float32   // [wanted tokens, vocab]
+	cos, sin       [][]float32 // of every rope: [n, pairs]
+	acts           acts
+	moe            routing
+}
+
+// slot is one token of a chunk.
+type slot struct {
+	session *Session
+	id      int32
+	pos     int
+	first   int // slot of the first token of its session in the chunk
+	base    int // tokens of the session before the chunk
+	total   int // length of the sequence after the call
+	input   int // number of its input
+	index   int // of the token in its input
+	logit   int // row of its logits; -1: not wanted
+}
+
+// walker is one thread's part in a step, with buffers of its own.
+type walker struct {
+	s      *state
+	m      *Model
+	team   *team
+	tid    int
+	row    []float32 // one row of weights
+	codes  []int8    // its codes
+	scores []float32 // attention of one head
+	head   []float32 // a key or value
+	bytes  []int8
+	angle  []angle // of every rope
+	have   actsKey // what s.acts holds
+}
+
+// angle holds the frequencies of a rope for sequences of some length.
+type angle struct {
+	length int // 0: none yet
+	freq   []float32
+	factor float32
+}
+
+func newState(m *Model) *state {
+	a := m.Arch
+	s := &state{m: m, slots: make([]slot, 0, chunk)}
+	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
+	mlp, widest, wide, blocks := 0, a.Hidden, 0, 1
+	m.matrices(func(x *matrix) {
+		widest = max(widest, x.k)
+		if x.q != nil {
+			blocks = max(blocks, len(x.q.blocks))
+		}
+	})
+	for i := range m.layers {
+		l := &m.layers[i]
+		if l.down != nil {
+			mlp = max(mlp, l.down.k)
+		}
+		for _, e := range l.experts {
+			mlp = max(mlp, e.down.k)
+		}
+		if l.qkv != nil {
+			wide = max(wide, l.qkv.n)
+		}
+		if l.gateUp != nil {
+			wide = max(wide, l.gateUp.n)
+		}
+	}
+	rows := func(width int) []float32 { return make([]float32, chunk*width) }
+	s.x, s.norm, s.out = rows(a.Hidden), rows(a.Hidden), rows(a.Hidden)
+	s.q, s.att, s.k, s.v, s.gates = rows(q), rows(q), rows(kv), rows(kv), rows(a.Heads)
+	s.wide, s.gate, s.up = rows(wide), rows(mlp), rows(mlp)
+	s.stride = 4 * (kv + a.KVHeads) // room for any type of cache
+	s.keys, s.values = make([]byte, chunk*s.stride), make([]byte, chunk*s.stride)
+	s.cos, s.sin = make([][]float32, len(m.ropes)), make([][]float32, len(m.ropes))
+	for i, r := range m.ropes {
+		s.cos[i], s.sin[i] = rows(r.Dim/2), rows(r.Dim/2)
+	}
+	s.acts = newActs(m.Mode, widest, blocks)
+	if a.Experts > 0 {
+		s.moe = newRouting(a, mlp)
+	}
+	for tid := range m.team.size {
+		s.walkers = append(s.walkers, &walker{s: s, m: m, team: m.team, tid: tid, row: make([]float32, widest),
+			codes: make([]int8, widest), head: make([]float32, a.HeadDim), bytes: make([]int8, a.HeadDim), angle: make([]angle, len(m.ropes))})
+	}
+	s.step = func(tid int) { s.walkers[tid].walk() }
+	return s
+}
+
+// begin starts a call.
+func (s *state) begin() { s.n, s.slots = 0, s.slots[:0] }
+
+// push adds a token to the chunk and to its session.
+func (s *state) push(session *Session, id int32, total, input, index int, want bool) {
+	x := slot{session: session, id: id, pos: len(session.tokens), first: s.n, base: len(session.tokens), total: total,
+		input: input, index: index, logit: -1}
+	if s.n > 0 && s.slots[s.n-1].session == session {
+		x.first, x.base = s.slots[s.n-1].first, s.slots[s.n-1].base
+	}
+	if want {
+		x.logit = 0
+		for i := s.n - 1; i >= 0; i-- {
+			if s.slots[i].logit >= 0 {
+				x.logit = s.slots[i].logit + 1
+				break
+			}
+		}
+	}
+	session.tokens = append(session.tokens, id)
+	s.slots = append(s.slots, x)
+	s.n++
+}
+
+// run walks the chunk through the layers and hands out logits.
+func (s *state) run(emit Emit) {
+	if s.n == 0 {
+		return
+	}
+	wanted := 0
+	for i := range s.slots {
+		if s.slots[i].logit >= 0 {
+			wanted++
+		}
+		if n := s.slots[i].pos + 1; len(s.walkers[0].scores) < n {
+			for _, w := range s.walkers {
+				w.scores = make([]float32, s.slots[i].session.context)
+			}
+		}
+	}
+	if need := wanted * s.m.head.n; len(s.logits) < need {
+		s.logits = make([]float32, need)
+	}
+	s.m.team.run(s.step)
+	for i := range s.slots {
+		x := &s.slots[i]
+		if x.logit >= 0 && emit != nil {
+			emit(x.input, x.index, s.logits[x.logit*s.m.head.n:(x.logit+1)*s.m.head.n])
+		}
+	}
+	s.begin()
+}
+
+// walk is a step for one thread.
+func (w *walker) walk() {
+	w.have = actsKey{}
+	w.embed()
+	w.angles()
+	w.team.barrier()
+	for i := range w.m.layers {
+		w.layerStep(&w.m.layers[i], i)
+	}
+	w.output()
+	w.team.barrier()
+}
+
+// embed fills the residual stream.
+func (w *walker) embed() {
+	s, a := w.s, w.m.Arch
+	lo, hi := w.team.share(w.tid, s.n, 1)
+	for t := lo; t < hi; t++ {
+		x := s.x[t*a.Hidden : (t+1)*a.Hidden]
+		w.m.embed.natural(x, w.codes, w.row, int(s.slots[t].id))
+		if a.EmbedScale != 1 {
+			for i := range x {
+				x[i] *= a.EmbedScale
+			}
+		}
+		if w.m.positions != nil {
+			w.m.positions.row(w.row, nil, s.slots[t].pos)
+			for i := range x {
+				x[i] += w.row[i]
+			}
+		}
+	}
+}
+
+// angles fills cosines and sines of the tokens.
+func (w *walker) angles() {
+	s := w.s
+	lo, hi := w.team.share(w.tid, s.n, 1)
+	for r, rope := range w.m.ropes {
+		pairs := rope.Dim / 2
+		have := &w.angle[r]
+		for t := lo; t < hi; t++ {
+			x := &s.slots[t]
+			if have.length == 0 || !rope.Same(have.length, x.total) {
+				have.freq, have.factor = rope.InvFreq(x.total)
+				have.length = x.total
+			}
+			for j, f := range have.freq {
+				sin, cos := math.Sincos(float64(x.pos) * float64(f))
+				s.cos[r][t*pairs+j] = float32(cos) * have.factor
+				s.sin[r][t*pairs+j] = float32(sin) * have.factor
+			}
+		}
+	}
+}
+
+// output computes the logits of the tokens for which they are wanted.
+func (w *walker) output() {
+	s, a := w.s, w.m.Arch
+	rows := 0
+	for t := range s.n {
+		if s.slots[t].logit >= 0 {
+			// Rows of wanted tokens move to the front: norm has room for them.
+			if rows%w.team.size == w.tid {
+				w.apply(s.norm[rows*a.Hidden:(rows+1)*a.Hidden], s.x[t*a.Hidden:(t+1)*a.Hidden], &w.m.final)
+			}
+			rows++
+		}
+	}
+	w.team.barrier()
+	if rows == 0 {
+		return
+	}
+	w.multiplyRows(w.m.head, s.norm, s.logits, w.m.head.n, rows)
+	w.team.barrier()
+	lo, hi := w.team.share(w.tid, rows*w.m.head.n, 1)
+	logits := s.logits[lo:hi]
+	if a.LogitScale != 1 {
+		for i := range logits {
+			logits[i] *= a.LogitScale
+		}
+	}
+	if a.FinalSoftcap != 0 {
+		for i, v := range logits {
+			logits[i] = kernel.Softcap(v, a.FinalSoftcap)
+		}
+	}
+}

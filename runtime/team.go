@@ -1,0 +1,108 @@
+package runtime
+
+import (
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// team is a pool of threads that walk through a step together. It starts once; a step creates no goroutine.
+type team struct {
+	size int
+	work func(tid int)
+	wake []chan struct{} // one per thread but the caller's
+	done chan struct{}
+
+	arrived atomic.Int32
+	round   atomic.Uint32
+	parked  atomic.Int32 // threads that sleep in the barrier
+	mu      sync.Mutex
+	cond    *sync.Cond // the round has changed
+	closed  bool
+}
+
+// newTeam starts size-1 goroutines; the caller of run is the first of the team.
+func newTeam(size int) *team {
+	t := &team{size: size, done: make(chan struct{}, size)}
+	t.cond = sync.NewCond(&t.mu)
+	for tid := 1; tid < size; tid++ {
+		c := make(chan struct{}, 1)
+		t.wake = append(t.wake, c)
+		go func() {
+			for range c {
+				t.work(tid)
+				t.done <- struct{}{}
+			}
+		}()
+	}
+	return t
+}
+
+// run lets every thread call work with its number, and returns when all have.
+func (t *team) run(work func(tid int)) {
+	t.work = work
+	for _, c := range t.wake {
+		c <- struct{}{}
+	}
+	work(0)
+	for range t.wake {
+		<-t.done
+	}
+}
+
+// close ends the goroutines.
+func (t *team) close() {
+	if t.closed {
+		return
+	}
+	t.closed = true
+	for _, c := range t.wake {
+		close(c)
+	}
+}
+
+// A thread looks for the others spins times, then yields times lets the scheduler run something else between two looks,
+// then sleeps: another process may have the processor that the others need.
+const (
+	spins  = 1 << 12
+	yields = 1 << 6
+)
+
+// barrier returns when every thread of the team has called it.
+func (t *team) barrier() {
+	if t.size == 1 {
+		return
+	}
+	round := t.round.Load()
+	if int(t.arrived.Add(1)) == t.size {
+		t.arrived.Store(0)
+		t.round.Add(1)
+		if t.parked.Load() > 0 { // a thread that parks later sees the new round
+			t.mu.Lock()
+			t.cond.Broadcast()
+			t.mu.Unlock()
+		}
+		return
+	}
+	for i := range spins + yields {
+		if t.round.Load() != round {
+			return
+		}
+		if i > spins {
+			goruntime.Gosched()
+		}
+	}
+	t.mu.Lock()
+	t.parked.Add(1)
+	for t.round.Load() == round {
+		t.cond.Wait()
+	}
+	t.parked.Add(-1)
+	t.mu.Unlock()
+}
+
+// share returns the part of n items that falls to a thread, in runs of unit.
+func (t *team) share(tid, n, unit int) (lo, hi int) {
+	units := (n + unit - 1) / unit
+	return min(units*tid/t.size*unit, n), min(units*(tid+1)/t.size*unit, n)
+}
