@@ -1,0 +1,191 @@
+package fidelity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"nibble/runtime"
+)
+
+// Comparison is what a build lost against its reference. Positions are scored as the conventions "all" or "strided" do.
+type Comparison struct {
+	Scoring   string `json:"scoring"`
+	Windows   int    `json:"windows"`
+	Positions int    `json:"positions"`
+
+	KLMean     float64  `json:"kl_mean"`
+	KLMeanCI   Interval `json:"kl_mean_ci"`
+	KLMedian   float64  `json:"kl_median"`
+	KLMedianCI Interval `json:"kl_median_ci"`
+	KLP99      float64  `json:"kl_p99"`
+	KLP99CI    Interval `json:"kl_p99_ci"`
+
+	Reference   float64  `json:"ppl_reference"`
+	ReferenceCI Interval `json:"ppl_reference_ci"`
+	Build       float64  `json:"ppl_build"`
+	BuildCI     Interval `json:"ppl_build_ci"`
+	Ratio       float64  `json:"ppl_ratio"`
+	RatioCI     Interval `json:"ppl_ratio_ci"`
+
+	Top1   float64  `json:"top1"` // share of positions
+	Top1CI Interval `json:"top1_ci"`
+
+	*Greedy // nil: not measured
+}
+
+// Delta is how far the ratio of the perplexities is from 1.
+func (c *Comparison) Delta() float64 { return math.Abs(c.Ratio - 1) }
+
+// Compatible refuses models whose distributions cannot be compared.
+func Compatible(reference, build *runtime.Model) error {
+	if r, b := reference.Width(), build.Width(); r != b {
+		return fmt.Errorf("fidelity: the reference has %d logits a token, the build %d: they have different vocabularies", r, b)
+	}
+	return nil
+}
+
+// Compare runs the text through both models in lockstep.
+func Compare(ctx context.Context, reference, build *runtime.Model, text []int32, o Options) (*Comparison, error) {
+	if err := Compatible(reference, build); err != nil {
+		return nil, err
+	}
+	windows, err := o.windows(text, reference.Width())
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPair(reference, build, o)
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range windows {
+		if err := p.window(ctx, w, text, o.Front); err != nil {
+			return nil, err
+		}
+		o.report(i+1, len(windows))
+	}
+	c := p.comparison()
+	c.Scoring, c.Windows = "all", len(windows)
+	if o.overlaps() {
+		c.Scoring = "strided"
+	}
+	return c, nil
+}
+
+// pair runs two models side by side.
+type pair struct {
+	reference, build   *runtime.Model
+	ofReference, ofNew *runtime.Session
+	logits             []float32 // [chunk, vocab] of the reference
+	chunk              int
+	tokens             []int32
+
+	ends                                   []int // of the windows
+	kl, referenceNLL, buildNLL, difference []float64
+	same                                   []float64 // 1 where the likeliest token is the same
+}
+
+const (
+	maxChunk  = 128
+	maxLogits = 64 << 20 / 4 // float32 values that the buffer may have
+)
+
+func newPair(reference, build *runtime.Model, o Options) (p *pair, err error) {
+	width := reference.Width()
+	p = &pair{reference: reference, build: build, chunk: max(min(maxChunk, maxLogits/width), 1)}
+	p.logits = make([]float32, p.chunk*width)
+	if p.ofReference, err = reference.NewSession(o.Context, runtime.KVF32); err != nil {
+		return nil, err
+	}
+	p.ofNew, err = build.NewSession(o.Context, o.KV)
+	return p, err
+}
+
+// window adds the positions of one window.
+func (p *pair) window(ctx context.Context, w Window, text, front []int32) error {
+	p.ofReference.Reset()
+	p.ofNew.Reset()
+	p.tokens = w.tokens(p.tokens, text, front)
+	first := max(w.First, len(front))
+	for at := 0; at < len(p.tokens); at += p.chunk {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := p.step(at, min(at+p.chunk, len(p.tokens)), first); err != nil {
+			return err
+		}
+	}
+	p.ends = append(p.ends, len(p.kl))
+	return nil
+}
+
+// step runs the tokens [lo, hi) of the window through both.
+func (p *pair) step(lo, hi, first int) error {
+	width := p.reference.Width()
+	run := func(m *runtime.Model, s *runtime.Session, emit runtime.Emit) error {
+		return m.Forward([]runtime.Input{{Session: s, Tokens: p.tokens[lo:hi], All: true}}, emit)
+	}
+	err := run(p.reference, p.ofReference, func(_, i int, logits []float32) { copy(p.logits[i*width:], logits) })
+	if err != nil {
+		return err
+	}
+	var bad error
+	err = run(p.build, p.ofNew, func(_, i int, logits []float32) {
+		target := lo + i + 1
+		if bad == nil && target >= first && target < len(p.tokens) {
+			bad = p.add(p.logits[i*width:(i+1)*width], logits, p.tokens[target])
+		}
+	})
+	return errors.Join(err, bad)
+}
+
+// add measures one position.
+func (p *pair) add(reference, build []float32, token int32) error {
+	r, err := normalize(reference)
+	if err != nil {
+		return fmt.Errorf("%w (the reference)", err)
+	}
+	b, err := normalize(build)
+	if err != nil {
+		return fmt.Errorf("%w (the build)", err)
+	}
+	x, y := r.surprise(token), b.surprise(token)
+	same := 0.0
+	if r.top == b.top {
+		same = 1
+	}
+	p.kl = append(p.kl, r.divergence(&b))
+	p.referenceNLL, p.buildNLL, p.difference = append(p.referenceNLL, x), append(p.buildNLL, y), append(p.difference, y-x)
+	p.same = append(p.same, same)
+	return nil
+}
+
+// comparison sums up.
+func (p *pair) comparison() *Comparison {
+	c := newClusters(p.ends)
+	ranked := c.rank(p.kl)
+	fractions := []float64{0.5, 0.99}
+	var sums [5][]float64
+	for i, values := range [][]float64{p.kl, p.referenceNLL, p.buildNLL, p.difference, p.same} {
+		sums[i] = c.sums(values)
+	}
+	x := c.bootstrap(7, func(weights []int, out []float64) {
+		out[0] = c.mean(weights, sums[0])
+		ranked.quantiles(out[1:3], fractions, weights)
+		out[3] = exp(c.mean(weights, sums[1]))
+		out[4] = exp(c.mean(weights, sums[2]))
+		out[5] = exp(c.mean(weights, sums[3]))
+		out[6] = c.mean(weights, sums[4])
+	})
+	return &Comparison{
+		Positions: len(p.kl),
+		KLMean:    mean(p.kl), KLMeanCI: x[0],
+		KLMedian: quantile(ranked.values, fractions[0]), KLMedianCI: x[1],
+		KLP99: quantile(ranked.values, fractions[1]), KLP99CI: x[2],
+		Reference: exp(mean(p.referenceNLL)), ReferenceCI: x[3],
+		Build: exp(mean(p.buildNLL)), BuildCI: x[4],
+		Ratio: exp(mean(p.difference)), RatioCI: x[5],
+		Top1: mean(p.same), Top1CI: x[6],
+	}
+}
