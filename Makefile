@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 FUZZ    ?= 5s
 TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
-RACE    = ./convert ./internal/cli ./internal/stage ./safetensors
+RACE    = ./convert ./fidelity ./internal/stage ./runtime ./safetensors ./tokenizer
 
 .PHONY: build test demo race purego arm64 fuzz-short lint interop bench bench-model dist ci
 

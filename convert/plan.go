@@ -28,6 +28,7 @@ type Settings struct {
 	KeepUnfit       bool // leave in float what the target cannot hold, instead of refusing
 	AllowNonFinite  bool // likewise what has a NaN or an infinity
 
+	Measured  bool  // the report will say how the build did on a text
 	MaxShard  int64 // bytes of tensors in a shard
 	MaxMemory int64 // 0: no limit
 	Threads   int

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"nibble/internal/version"
@@ -22,6 +23,7 @@ type Report struct {
 	Source  ReportSource   `json:"source"`
 	Flags   map[string]any `json:"flags"`
 	Totals  Totals         `json:"totals"`
+	Check   any            `json:"check,omitempty"` // the build against its source on a text
 	Notes   []string       `json:"notes"`
 	Carried []string       `json:"carried_over"` // tensors that no table knows, copied as they are
 	Tensors []ReportTensor `json:"tensors"`
@@ -102,6 +104,7 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 const (
 	widestDecibel = Decibel(-1234.5678)
 	widestFigure  = Figure(-1.23456e-300)
+	widestCheck   = 4096
 )
 
 // report fills everything but what only the run knows: digests and noise, for which the widest values stand.
@@ -192,7 +195,11 @@ func (p *Plan) reportSize() int64 {
 	for _, f := range p.Source.Set.Files() {
 		sums[f.Name] = string(bytes.Repeat([]byte{'0'}, 64))
 	}
-	raw, err := p.report(nil, sums).encode(0)
+	r := p.report(nil, sums)
+	if p.Measured {
+		r.Check = strings.Repeat(" ", widestCheck)
+	}
+	raw, err := r.encode(0)
 	if err != nil {
 		return 0 // cannot be: a report has only plain values
 	}

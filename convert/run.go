@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"nibble/internal/stage"
 	"nibble/internal/version"
@@ -39,7 +38,9 @@ var ErrInterrupted = errors.New("interrupted")
 
 // Quantize runs the plan and returns the report of the build. After an error other than ErrInterrupted nothing is left
 // of the output.
-func (r *Run) Quantize(ctx context.Context, check func(dir string) error) (*Report, error) {
+//
+// check, which may be nil, looks at the finished folder before it gets its name; what it returns goes into the report.
+func (r *Run) Quantize(ctx context.Context, check func(dir string) (measured any, err error)) (*Report, error) {
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func finish(ctx context.Context, dir *stage.Dir, err error) error {
 	return err
 }
 
-func (r *Run) quantize(ctx context.Context, check func(dir string) error) (*Report, error) {
+func (r *Run) quantize(ctx context.Context, check func(dir string) (any, error)) (*Report, error) {
 	defer r.out.Close()
 	defer r.journal.close()
 	r.noise, r.sums = map[string]*quant.Noise{}, map[string]string{}
@@ -71,22 +72,26 @@ func (r *Run) quantize(ctx context.Context, check func(dir string) error) (*Repo
 	if err := run(ctx, jobs, r.Threads, r.Progress); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(r.out.Close(), writeFiles(r.dir.Path(), r.Source.Model, r.texts)); err != nil {
+		return nil, err
+	}
 	report := r.report(r.noise, r.sums)
 	report.Time = now()
+	if check != nil {
+		var err error
+		if report.Check, err = check(r.dir.Path()); err != nil {
+			return nil, err
+		}
+	}
 	raw, err := report.encode(r.Files[len(r.Files)-1].Size)
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFiles(r.dir.Path(), r.Source.Model, append(slices.Clone(r.texts), text{ReportName, raw})); err != nil {
+	if err := os.WriteFile(filepath.Join(r.dir.Path(), ReportName), raw, 0o666); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(r.out.Close(), r.journal.close(), os.Remove(filepath.Join(r.dir.Path(), journalName))); err != nil {
+	if err := errors.Join(r.journal.close(), os.Remove(filepath.Join(r.dir.Path(), journalName))); err != nil {
 		return nil, err
-	}
-	if check != nil {
-		if err := check(r.dir.Path()); err != nil {
-			return nil, err
-		}
 	}
 	return report, r.dir.Commit()
 }

@@ -1,4 +1,4 @@
-// Command runtime looks into checkpoints and builds.
+// Command runtime runs and measures models and builds.
 package main
 
 import "nibble/internal/cli"

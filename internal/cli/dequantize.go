@@ -12,6 +12,7 @@ import (
 
 	"nibble/build"
 	"nibble/convert"
+	"nibble/fidelity"
 	"nibble/formats"
 	"nibble/hf"
 	"nibble/internal/stage"
@@ -29,6 +30,9 @@ type dequantizeOptions struct {
 	dtype   string
 	against string
 	dry     bool
+
+	textCheck textCheck
+	maxDelta  string
 }
 
 // NewDequantizeCommand returns the command that expands builds.
@@ -44,6 +48,7 @@ BUILD is a folder, a .safetensors file beside its config.json, or a hub id found
 built-in demo is quantized (awq, group 128), expanded, and measured against the original. With --against ORIGINAL every
 matrix is measured: SQNR in dB, beside the figure that the build's own report states.`,
 		Example: `  dequantize                                      # the whole circle on the demo
+  dequantize --check builtin --check-windows 8    # the same, and both perplexities on the demo's text
   dequantize ./demo-awq-g128 -o ./plain --dtype f32
   dequantize ./build -o ./plain --against ./original`,
 		Args: noMore(1),
@@ -55,6 +60,8 @@ matrix is measured: SQNR in dB, beside the figure that the build's own report st
 	f := cmd.Flags()
 	f.StringVar(&o.dtype, "dtype", "bf16", "bf16, f16, f32: type of all float tensors")
 	f.StringVar(&o.against, "against", "", "the original model, to measure what every matrix lost")
+	o.textCheck.register(cmd, "run a text through the build and through its expansion, and fail where the perplexities differ")
+	f.StringVar(&o.maxDelta, "max-delta", "0.2%", "most by which the two perplexities may differ under --check")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	return cmd
 }
@@ -71,6 +78,13 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		return usagef("--dtype %q: want bf16, f16 or f32", o.dtype)
 	}
 	maxShard, err := parseSize("max-shard-size", o.maxShard)
+	if err != nil {
+		return err
+	}
+	if err := o.textCheck.check(); err != nil {
+		return err
+	}
+	limit, err := parseDelta(o.maxDelta)
 	if err != nil {
 		return err
 	}
@@ -107,6 +121,9 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		}
 		defer original.Set.Close()
 	}
+	if err := o.textCheck.ready(b); err != nil {
+		return err
+	}
 	x, err := convert.NewExpansion(b, dtype, maxShard)
 	if err != nil {
 		return inputError(err)
@@ -115,7 +132,7 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 	x.Notes = append(slices.Clone(b.Notes), x.Notes...)
 	if o.dry {
 		notes(cmd, x.Notes)
-		return printExpansion(cmd, o, x, nil)
+		return printExpansion(cmd, o, x, nil, nil)
 	}
 	o.out = filepath.Clean(o.out)
 	mode := stage.Restart // there is nothing to resume
@@ -133,7 +150,28 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		return err
 	}
 	notes(cmd, x.Notes)
-	return printExpansion(cmd, o, x, losses)
+	if o.textCheck.text == "" {
+		return printExpansion(cmd, o, x, losses, nil)
+	}
+	plain, err := o.openExpansion()
+	if err != nil {
+		return err
+	}
+	defer plain.Set.Close()
+	c, err := o.textCheck.compare(cmd, o.common, plain, b)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(printExpansion(cmd, o, x, losses, c), deltaGate(c, limit))
+}
+
+// openExpansion opens what was just written.
+func (o *dequantizeOptions) openExpansion() (*build.Build, error) {
+	f, err := hf.NewFolder(o.out, os.DirFS(o.out), "")
+	if err != nil {
+		return nil, err
+	}
+	return build.Open(f, hf.Options{})
 }
 
 // demoBuild quantizes the demo into a temporary folder.
@@ -174,15 +212,16 @@ func demoBuild(ctx context.Context, threads int) (b, original *build.Build, clea
 }
 
 // printExpansion prints what was, or in a dry run would be, written.
-func printExpansion(cmd *cobra.Command, o *dequantizeOptions, x *convert.Expansion, losses []*convert.Loss) error {
+func printExpansion(cmd *cobra.Command, o *dequantizeOptions, x *convert.Expansion, losses []*convert.Loss, c *fidelity.Comparison) error {
 	if o.json {
 		err := printJSON(cmd, struct {
-			Output string          `json:"output"`
-			Files  []convert.File  `json:"files"`
-			Bytes  int64           `json:"bytes"`
-			Notes  []string        `json:"notes"`
-			Loss   []*convert.Loss `json:"loss,omitempty"`
-		}{o.out, x.Files, x.Bytes(), append([]string{}, x.Notes...), losses})
+			Output string               `json:"output"`
+			Files  []convert.File       `json:"files"`
+			Bytes  int64                `json:"bytes"`
+			Notes  []string             `json:"notes"`
+			Loss   []*convert.Loss      `json:"loss,omitempty"`
+			Check  *fidelity.Comparison `json:"check,omitempty"`
+		}{o.out, x.Files, x.Bytes(), append([]string{}, x.Notes...), losses, c})
 		return cmp.Or(err, strays(losses))
 	}
 	w := cmd.OutOrStdout()
@@ -197,6 +236,9 @@ func printExpansion(cmd *cobra.Command, o *dequantizeOptions, x *convert.Expansi
 	done := "written"
 	if o.dry {
 		done = "nothing written"
+	}
+	if c != nil {
+		fmt.Fprintln(w, verdict(c, "expansion"))
 	}
 	fmt.Fprintf(w, "%s: %s, %d matrices expanded", o.out, x.DType, x.Matrices())
 	if len(losses) > 0 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"nibble/build"
 	"nibble/convert"
+	"nibble/fidelity"
 	"nibble/formats"
 	"nibble/hf"
 	"nibble/internal/stage"
@@ -37,6 +39,7 @@ type quantizeOptions struct {
 	scale, signed          string
 	memory                 string
 	nonFinite, dry, resume bool
+	textCheck              textCheck
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -89,6 +92,7 @@ before any weight is read; the output appears under its name only when it is who
 	f.StringVar(&o.signed, "signed-scale", "auto", "auto, on, off: allow negative scales on symmetric grids, which use the longer side of the grid for either sign")
 	f.StringVar(&o.memory, "max-memory", "", "most memory to use beside the page cache, like 300MiB")
 	f.BoolVar(&o.nonFinite, "allow-nonfinite", false, "keep tensors with NaN or infinity as they are instead of stopping")
+	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
 	return cmd
@@ -153,6 +157,10 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := cmp.Or(o.textCheck.check(), o.textCheck.ready(b)); err != nil {
+		return err
+	}
+	s.Measured = o.textCheck.text != ""
 	if o.out == "" {
 		o.out = name + "-" + o.label(s)
 	}
@@ -185,7 +193,22 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d of %d tensors and files were finished by the interrupted run\n", cmd.Name(), finished, all)
 		}
 	}}
-	report, err := r.Quantize(cmd.Context(), func(dir string) error { return selfCheck(cmd.Context(), dir, plan.Target) })
+	report, err := r.Quantize(cmd.Context(), func(dir string) (any, error) {
+		b, err := selfCheck(cmd.Context(), dir, plan.Target)
+		if err != nil {
+			return nil, err
+		}
+		defer b.Set.Close()
+		if o.textCheck.text == "" {
+			return nil, nil
+		}
+		show.finish()
+		c, err := o.textCheck.compare(cmd, o.common, plan.Source, b)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	})
 	show.finish()
 	if err != nil {
 		return err
@@ -201,6 +224,9 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	w := cmd.OutOrStdout()
 	t := report.Totals
 	printFiles(w, plan.Files)
+	if c, ok := report.Check.(*fidelity.Comparison); ok {
+		fmt.Fprintln(w, verdict(c, "source"))
+	}
 	fmt.Fprintf(w, "%s: %s, %.4f bits per weight, SQNR %.2f dB (lowest %.2f dB: %s)\n", o.out, plan.Format.Name(),
 		t.BitsPerWeight, float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
 	return nil
@@ -208,27 +234,32 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 
 // selfCheck opens a build that was just written as a stranger's, and looks for everything that a loader would misread and
 // for every module that the target would refuse.
-func selfCheck(ctx context.Context, dir string, target loader.Target) error {
+// The caller closes the build.
+func selfCheck(ctx context.Context, dir string, target loader.Target) (b *build.Build, err error) {
 	f, err := hf.NewFolder(dir, os.DirFS(dir), "")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b, err := build.Open(f, hf.Options{})
+	b, err = build.Open(f, hf.Options{})
 	var unknown *hf.UnknownArchitecture
 	if errors.As(err, &unknown) {
 		b, err = build.Open(f, hf.Options{Generic: true})
 	}
 	if err != nil {
-		return fmt.Errorf("the output does not open again: %w", err)
+		return nil, fmt.Errorf("the output does not open again: %w", err)
 	}
-	defer b.Set.Close()
+	defer func() {
+		if err != nil {
+			b.Set.Close()
+		}
+	}()
 	findings, err := loader.Scan(ctx, b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, x := range findings {
 		if !x.Note {
-			return fmt.Errorf("the output would be misread: %s", x)
+			return nil, fmt.Errorf("the output would be misread: %s", x)
 		}
 	}
 	for _, v := range loader.Verdicts(b) {
@@ -237,11 +268,11 @@ func selfCheck(ctx context.Context, dir string, target loader.Target) error {
 		}
 		for _, p := range v.Problems {
 			if !p.Soft && p.Module != "" {
-				return fmt.Errorf("%s would refuse the output: %s: %s", target, p.Module, p.Rule)
+				return nil, fmt.Errorf("%s would refuse the output: %s: %s", target, p.Module, p.Rule)
 			}
 		}
 	}
-	return nil
+	return b, nil
 }
 
 // printPlan prints a dry run.
