@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"nibble/formats"
 )
@@ -175,10 +174,10 @@ func threads() int {
 func settles(t *testing.T, want int) {
 	t.Helper()
 	for i := 0; threads() != want; i++ {
-		if i == 1000 {
+		if i == 1<<20 {
 			t.Fatalf("%d threads are left, want %d", threads(), want)
 		}
-		time.Sleep(time.Millisecond)
+		goruntime.Gosched()
 	}
 }
 
@@ -214,7 +213,9 @@ func TestBarrier(t *testing.T) {
 			team.run(func(tid int) {
 				for round := 1; round <= 10; round++ {
 					if tid == round%size && round%4 == 0 {
-						time.Sleep(200 * time.Microsecond) // long enough for the others to sleep
+						for range 1 << 14 { // long enough for the others to sleep
+							goruntime.Gosched()
+						}
 					}
 					counts[tid]++
 					team.barrier()
