@@ -9,3 +9,5 @@ set -x
 "$bin/quantize" --quiet --format awq --group 128
 "$bin/runtime" inspect demo-awq-g128 | grep -e '^demo' -e parameters -e '^vllm-cpu'
 "$bin/dequantize" --quiet
+"$bin/runtime" compare --quiet --max-windows 4
+"$bin/runtime" generate --quiet -n 40
