@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/stage ./runtime ./safetensors ./tokenizer
 
-.PHONY: build test demo race purego arm64 fuzz-short lint interop bench bench-model dist ci
+.PHONY: build generate test demo race purego arm64 fuzz-short lint interop bench bench-model dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -19,6 +19,11 @@ test:
 
 demo: build
 	./scripts/demo.sh
+
+# The assembly is what its generator writes.
+generate:
+	$(GO) generate ./internal/kernel
+	git diff --exit-code internal/kernel
 
 lint:
 	@files="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
@@ -56,4 +61,4 @@ bench-model:
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
-ci: lint test race purego arm64 fuzz-short interop
+ci: lint generate test race purego arm64 fuzz-short interop

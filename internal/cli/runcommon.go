@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"nibble/build"
+	"nibble/internal/kernel"
 	"nibble/runtime"
 	"nibble/tokenizer"
 )
@@ -38,7 +39,8 @@ func (r *running) register(cmd *cobra.Command, context string) {
 	f := cmd.Flags()
 	f.StringVar(&r.activations, "activations", "f32", "f32 (the reference), a16 (bf16), a8 (int8 per group), a8-row (int8 per token): inputs of matrices")
 	f.StringVar(&r.cache, "kv", "f32", "f32, bf16, f16, int8: keys and values of earlier tokens")
-	f.StringVar(&r.kernel, "kernel", "generic", "set of kernels to compute with; generic is the only one")
+	f.StringVar(&r.kernel, "kernel", "", "set of kernels to compute with; this machine has "+strings.Join(kernel.Names(), ", ")+
+		" (default: $NIBBLE_KERNEL, or the first)")
 	f.IntVar(&r.context, "context", 0, context)
 }
 
@@ -54,8 +56,13 @@ func (r *running) check() error {
 	if r.kv, ok = runtime.KVs[r.cache]; !ok {
 		return usagef("--kv %q: want %s", r.cache, names(runtime.KVs))
 	}
-	if r.kernel != "generic" {
-		return usagef("--kernel %q: this machine has generic", r.kernel)
+	if r.kernel != "" {
+		if err := kernel.Select(r.kernel); err != nil {
+			return coded{err, exitUsage}
+		}
+	}
+	if _, err := kernel.Active(); err != nil {
+		return coded{fmt.Errorf("NIBBLE_KERNEL: %w", err), exitUsage}
 	}
 	if r.context < 0 {
 		return usagef("--context %d: want a number of tokens, or 0 for the default", r.context)

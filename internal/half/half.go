@@ -10,6 +10,7 @@ package half
 import (
 	"encoding/binary"
 	"math"
+	"unsafe"
 
 	"github.com/x448/float16"
 )
@@ -62,9 +63,21 @@ func DecodeF16(dst []float32, src []byte) {
 	}
 }
 
+// littleEndian says that floats lie in memory as they lie in files.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// bytesOf returns the memory of f.
+func bytesOf(f []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
+}
+
 // DecodeF32 reads len(dst) values: dst[i] = f32(src[4i:4i+4]).
 func DecodeF32(dst []float32, src []byte) {
 	src = src[:4*len(dst)]
+	if littleEndian {
+		copy(bytesOf(dst), src)
+		return
+	}
 	for i := range dst {
 		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
 	}
@@ -89,6 +102,10 @@ func EncodeF16(dst []byte, src []float32) {
 // EncodeF32 stores len(src) values into dst, four bytes each.
 func EncodeF32(dst []byte, src []float32) {
 	dst = dst[:4*len(src)]
+	if littleEndian {
+		copy(dst, bytesOf(src))
+		return
+	}
 	for i, f := range src {
 		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(f))
 	}

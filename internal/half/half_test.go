@@ -108,3 +108,26 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// Bytes become floats and back, whichever way the machine takes.
+func TestF32(t *testing.T) {
+	was := littleEndian
+	t.Cleanup(func() { littleEndian = was })
+	raw := []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 1, 0, 0, 0} // 1, -2, the smallest subnormal
+	for _, fast := range []bool{was, false} {
+		littleEndian = fast
+		for n := range 4 {
+			f, back := make([]float32, n), make([]byte, 4*n)
+			DecodeF32(f, raw)
+			for i, want := range []float32{1, -2, math.SmallestNonzeroFloat32}[:n] {
+				if f[i] != want {
+					t.Errorf("element %d is %v, want %v", i, f[i], want)
+				}
+			}
+			EncodeF32(back, f)
+			if string(back) != string(raw[:4*n]) {
+				t.Errorf("%v became % x", f, back)
+			}
+		}
+	}
+}

@@ -1,8 +1,3 @@
-// Package kernel holds the arithmetic of the runtime: the plain Go of every operation, which is its specification.
-//
-// Sums of float products run over 16 lanes: lane l adds the products of the elements l, l+16, l+32 … in that order, each
-// product rounded to float32 first; then lane l takes lane l+8, l+4, l+2, l+1. An implementation in assembly gives the
-// same bits. Integer sums are exact. What a function computes for one row or token depends on nothing else.
 package kernel
 
 import (
@@ -11,16 +6,60 @@ import (
 )
 
 // Dot returns Σ x[i]·y[i] in the order of the package comment. y is at least as long as x.
-func Dot(x, y []float32) float32 {
-	y = y[:len(x)]
-	n := len(x) &^ 7
-	var s [16]float32
-	s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7] = eight(x[:n], y[:n], 0)
-	s[8], s[9], s[10], s[11], s[12], s[13], s[14], s[15] = eight(x[:n], y[:n], 8)
+func Dot(x, y []float32) float32 { return active.dot(x, y[:len(x)]) }
+
+// DotBF16 returns Dot of x and of len(x) values that w holds in bfloat16, little-endian.
+func DotBF16(w []byte, x []float32) float32 { return active.dotBF16(w[:2*len(x)], x) }
+
+// dot is Dot for slices of the same length.
+func dot(x, y []float32) float32 {
+	n := len(x) &^ 15
+	s := dotLanes(x[:n], y[:n])
+	return dotTail(&s, x, y, n)
+}
+
+// dotTail adds the products from element n on to their lanes, and folds them.
+func dotTail(s *[16]float32, x, y []float32, n int) float32 {
 	for i := n; i < len(x); i++ {
 		s[i&15] += float32(x[i] * y[i])
 	}
-	return fold(&s)
+	return fold(s)
+}
+
+// dotBF16 is DotBF16 for slices that fit.
+func dotBF16(w []byte, x []float32) float32 {
+	n := len(x) &^ 15
+	s := dotBF16Lanes(w[:2*n], x[:n])
+	return dotBF16Tail(&s, w, x, n)
+}
+
+func dotBF16Tail(s *[16]float32, w []byte, x []float32, n int) float32 {
+	for i := n; i < len(x); i++ {
+		s[i&15] += float32(math.Float32frombits(uint32(binary.LittleEndian.Uint16(w[2*i:]))<<16) * x[i])
+	}
+	return fold(s)
+}
+
+// fold adds up the lanes.
+func fold(s *[16]float32) float32 {
+	a, b, c, d := s[0]+s[8], s[1]+s[9], s[2]+s[10], s[3]+s[11]
+	a, b, c, d = a+(s[4]+s[12]), b+(s[5]+s[13]), c+(s[6]+s[14]), d+(s[7]+s[15])
+	return (a + c) + (b + d)
+}
+
+// Axpy adds a·x to y, element by element: y[i] += a·x[i], the product rounded first. y is at least as long as x.
+func Axpy(y []float32, a float32, x []float32) {
+	y = y[:len(x)]
+	n := len(x) &^ 15
+	active.axpy(y[:n], a, x[:n])
+	axpy(y[n:], a, x[n:])
+}
+
+// dotLanes returns in lane l Σ x[i]·y[i] over i = l, l+16, l+32 … Both are a multiple of 16 long.
+func dotLanes(x, y []float32) (s [16]float32) {
+	s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7] = eight(x, y, 0)
+	s[8], s[9], s[10], s[11], s[12], s[13], s[14], s[15] = eight(x, y, 8)
+	return
 }
 
 // eight returns eight of the sixteen lanes: those of the elements first to first+7 of every 16.
@@ -39,25 +78,12 @@ func eight(x, y []float32, first int) (a, b, c, d, e, f, g, h float32) {
 	return
 }
 
-// fold adds up the lanes.
-func fold(s *[16]float32) float32 {
-	a, b, c, d := s[0]+s[8], s[1]+s[9], s[2]+s[10], s[3]+s[11]
-	a, b, c, d = a+(s[4]+s[12]), b+(s[5]+s[13]), c+(s[6]+s[14]), d+(s[7]+s[15])
-	return (a + c) + (b + d)
-}
-
-// DotBF16 returns Dot of x and of len(x) values that w holds in bfloat16, little-endian.
-func DotBF16(w []byte, x []float32) float32 {
-	w = w[:2*len(x)]
-	n := len(x) &^ 7
-	var s [16]float32
+// dotBF16Lanes is dotLanes of x and of the values that w holds in bfloat16.
+func dotBF16Lanes(w []byte, x []float32) (s [16]float32) {
 	for first := 0; first < 16; first += 4 {
-		s[first], s[first+1], s[first+2], s[first+3] = fourBF16(w[:2*n], x[:n], first)
+		s[first], s[first+1], s[first+2], s[first+3] = fourBF16(w, x, first)
 	}
-	for i := n; i < len(x); i++ {
-		s[i&15] += float32(math.Float32frombits(uint32(binary.LittleEndian.Uint16(w[2*i:]))<<16) * x[i])
-	}
-	return fold(&s)
+	return
 }
 
 // fourBF16 returns four of the sixteen lanes: those of the elements first to first+3 of every 16.
@@ -73,9 +99,8 @@ func fourBF16(w []byte, x []float32, first int) (a, b, c, d float32) {
 	return
 }
 
-// Axpy adds a·x to y, element by element: y[i] += a·x[i], the product rounded first. y is at least as long as x.
-func Axpy(y []float32, a float32, x []float32) {
-	y = y[:len(x)]
+// axpy is Axpy.
+func axpy(y []float32, a float32, x []float32) {
 	for i, v := range x {
 		y[i] += float32(a * v)
 	}

@@ -33,6 +33,12 @@ func QuantizeInt8(q []int8, x []float32) (s float32, sum int32) {
 // DotInt8 returns Σ w[i]·x[i], exact for up to 2^17 elements. x is at least as long as w.
 func DotInt8(w, x []int8) int32 {
 	x = x[:len(w)]
+	n := len(w) &^ 63
+	return active.dotInt8(w[:n], x[:n]) + dotInt8(w[n:], x[n:])
+}
+
+// dotInt8 is DotInt8 for slices of the same length.
+func dotInt8(w, x []int8) int32 {
 	var a, b, c, d int32
 	i := 0
 	for ; i+8 <= len(w); i += 8 {

@@ -3,8 +3,39 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 )
+
+// underEach runs a test under every set of kernels that the machine has.
+func underEach(t *testing.T, test func(t *testing.T)) {
+	was := active.name
+	t.Cleanup(func() {
+		if err := Select(was); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range Names() {
+		if err := Select(name); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, test)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	names := Names()
+	if names[len(names)-1] != "generic" {
+		t.Errorf("%v: generic is not the last", names)
+	}
+	if name, err := Active(); err == nil && os.Getenv("NIBBLE_KERNEL") == "" && name != names[0] {
+		t.Errorf("%s is in use, the best is %s", name, names[0])
+	}
+	if err := Select("avx1024"); err == nil || !strings.Contains(err.Error(), `kernel "avx1024": this machine has `) {
+		t.Errorf("error %v", err)
+	}
+}
 
 // sixteen is the order of summation that the package comment states, written down plainly.
 func sixteen(x, y []float32) float32 {
@@ -31,7 +62,9 @@ func random(r *rand.Rand, n int) (x []float32, raw []byte) {
 }
 
 // The sum has the bits of its definition at every length, and nothing behind the end counts.
-func TestDotOrder(t *testing.T) {
+func TestDotOrder(t *testing.T) { underEach(t, testDotOrder) }
+
+func testDotOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for n := range 101 {
 		for range 5 {
@@ -52,7 +85,9 @@ func TestDotOrder(t *testing.T) {
 }
 
 // NaN and infinities reach the sum from every lane.
-func TestDotNonFinite(t *testing.T) {
+func TestDotNonFinite(t *testing.T) { underEach(t, testDotNonFinite) }
+
+func testDotNonFinite(t *testing.T) {
 	for n := 1; n < 40; n++ {
 		for i := range n {
 			x, y := make([]float32, n), make([]float32, n)
@@ -71,7 +106,9 @@ func TestDotNonFinite(t *testing.T) {
 	}
 }
 
-func TestAxpy(t *testing.T) {
+func TestAxpy(t *testing.T) { underEach(t, testAxpy) }
+
+func testAxpy(t *testing.T) {
 	y := []float32{1, 2, 3}
 	Axpy(y, 0.5, []float32{4, -8})
 	if y[0] != 3 || y[1] != -2 || y[2] != 3 {
@@ -146,7 +183,9 @@ func TestQuantizeInt8(t *testing.T) {
 	}
 }
 
-func TestDotInt8(t *testing.T) {
+func TestDotInt8(t *testing.T) { underEach(t, testDotInt8) }
+
+func testDotInt8(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for n := range 300 {
 		w, x := make([]int8, n), make([]int8, n+1)

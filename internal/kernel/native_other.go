@@ -1,0 +1,6 @@
+//go:build !amd64 || purego
+
+package kernel
+
+// native returns no sets: there is no assembly for this machine.
+func native() []set { return nil }

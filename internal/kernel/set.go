@@ -1,0 +1,77 @@
+// Package kernel holds the arithmetic of the runtime. The plain Go of every operation is its specification; some have
+// implementations in assembly too, which give the same bits.
+//
+// Sums of float products run over 16 lanes: lane l adds the products of the elements l, l+16, l+32 … in that order, each
+// product rounded to float32 first; then lane l takes lane l+8, l+4, l+2, l+1. Integer sums are exact. What a function
+// computes for one row or token depends on nothing else.
+//
+// # Sets
+//
+// The implementations come in sets, of which the best that processor and operating system can run is chosen once, at the
+// start. NIBBLE_KERNEL or Select force one by name:
+//
+//	generic      plain Go, everywhere; the only set under the build tag purego
+//	avx2         AVX2
+//	avx512       AVX-512 F, BW, VL and DQ
+//	avx512vnni   the same with VNNI for integers
+package kernel
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+//go:generate go -C _asm run . -out ../dot_amd64.s -stubs ../stubs_amd64.go -pkg kernel
+
+// set is one implementation of the operations that have several. Slices fit; lengths are multiples of 16 for axpy and of
+// 64 for integers, whose tails the caller does, and may be 0.
+type set struct {
+	name    string
+	dot     func(x, y []float32) float32
+	dotBF16 func(w []byte, x []float32) float32
+	axpy    func(y []float32, a float32, x []float32)
+	dotInt8 func(w, x []int8) int32
+}
+
+// generic is the specification.
+var generic = set{"generic", dot, dotBF16, axpy, dotInt8}
+
+// sets are those that this machine can run, the best last.
+var sets = append([]set{generic}, native()...)
+
+// active is the set in use.
+var active = sets[len(sets)-1]
+
+// forced is why the set that NIBBLE_KERNEL names is not in use, nil if it is or none is named.
+var forced error
+
+func init() {
+	if name := os.Getenv("NIBBLE_KERNEL"); name != "" {
+		forced = Select(name)
+	}
+}
+
+// Names lists the sets that this machine can run, the best first.
+func Names() []string {
+	var names []string
+	for _, s := range slices.Backward(sets) {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Active returns the name of the set in use, or an error if NIBBLE_KERNEL names one that this machine cannot run.
+func Active() (string, error) { return active.name, forced }
+
+// Select puts a set to use by its name. No operation may run meanwhile.
+func Select(name string) error {
+	for _, s := range sets {
+		if s.name == name {
+			active, forced = s, nil
+			return nil
+		}
+	}
+	return fmt.Errorf("kernel %q: this machine has %s", name, strings.Join(Names(), ", "))
+}
