@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -51,7 +52,7 @@ func grid(s, lo float32, d safetensors.DType) Grid {
 func spanOf(lo, hi float32) float32 { return min(max(hi-lo, 1e-9), math.MaxFloat32) }
 
 // code returns clamp(rint((x − b)/s), −8, 7), the code of x less 8.
-func (g Grid) code(x float32) float32 { return quant.Nearest((x-g.Bias)/g.Scale, -8, 7) }
+func (g Grid) code(x float32) float32 { return kernel.Nearest((x-g.Bias)/g.Scale, -8, 7) }
 
 // Encode sets codes[i] = clamp(rint((w[i] − b)/s), −8, 7) + 8.
 func (g Grid) Encode(codes []uint8, w []float32) {
@@ -85,7 +86,7 @@ func shrinkGroup(codes []uint8, w []float32, d safetensors.DType) (scale, bias f
 		lo1 := lo + float32(span*float32(1-f))/2
 		var sum float64
 		for _, x := range w {
-			e := float64(float32(quant.Nearest((x-lo1)/s1, 0, 15)*s1) + lo1 - x)
+			e := float64(float32(kernel.Nearest((x-lo1)/s1, 0, 15)*s1) + lo1 - x)
 			sum += float64(e * e)
 		}
 		if sum < least || s == 0 {
@@ -93,7 +94,7 @@ func shrinkGroup(codes []uint8, w []float32, d safetensors.DType) (scale, bias f
 		}
 	}
 	for i, x := range w {
-		codes[i] = uint8(quant.Nearest((x-base)/s, 0, 15))
+		codes[i] = uint8(kernel.Nearest((x-base)/s, 0, 15))
 	}
 	return quant.RoundScale(s, d), quant.Round(base+float32(8*s), d)
 }
@@ -108,14 +109,14 @@ var factors = [...]float32{1, 0.96, 0.92, 0.87, 0.82, 0.76}
 //	for p and, inside, r in 1, .96, .92, .87, .82, .76:   code 0 at c − h·p, code 15 at c + h·r
 //	twice: the least squares of scale and zero together for the best codes so far
 //
-// Sums are float64 in the order of the columns.
+// Sums of errors are kernel.GridError's, those of least squares float64 in the order of the columns.
 func SearchGroup(w, d []float32, t safetensors.DType) Grid {
 	lo, hi := quant.Extremes(w)
 	c, h := hi/2+lo/2, hi/2-lo/2
 	var best Grid
 	least := math.Inf(1)
 	try := func(g Grid) {
-		if e := g.groupError(w, d, least); e < least || best.Scale == 0 {
+		if e := g.groupError(w, d); e < least || best.Scale == 0 {
 			best, least = g, e
 		}
 	}
@@ -133,17 +134,9 @@ func SearchGroup(w, d []float32, t safetensors.DType) Grid {
 	return best
 }
 
-// groupError returns Σ d (s·(q − 8) + b − w)², or the sum so far once it has reached limit.
-func (g Grid) groupError(w, d []float32, limit float64) float64 {
-	var sum float64
-	d = d[:len(w)]
-	for i, x := range w {
-		e := float64(float32(g.code(x)*g.Scale) + g.Bias - x)
-		if sum += float64(float64(d[i]) * float64(e*e)); sum >= limit {
-			break
-		}
-	}
-	return sum
+// groupError returns Σ d (s·(q − 8) + b − w)², summed as kernel.GridError does.
+func (g Grid) groupError(w, d []float32) float64 {
+	return kernel.GridError(&kernel.Grid{Scale: g.Scale, Sub: g.Bias, Lo: -8, Hi: 7, Bias: g.Bias}, w, d)
 }
 
 // leastSquares solves the normal equations of Σ d (s·q + b − w)² for s and b, the value of code 0, unless the codes are

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"nibble/internal/half"
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -57,7 +58,7 @@ func rtn(w []float32, s quant.Spec, round func(float32) float32) quant.IntGrid {
 	mid := g.Zero
 	lo, hi := span(w)
 	g.Scale = quant.RoundScale(round(hi-lo)/g.Top, s.Scale)
-	g.Zero = quant.Nearest(round(-mid-round(lo/g.Scale)), -mid, mid-1) + mid
+	g.Zero = kernel.Nearest(round(-mid-round(lo/g.Scale)), -mid, mid-1) + mid
 	return g
 }
 
@@ -72,20 +73,20 @@ var factors = [...]float32{1, 0.96, 0.92, 0.87, 0.82, 0.76}
 //	twice: least squares for the best codes, s = Σ d·w·a / Σ d·a², a = q − z, with the z nearest to the best one's offset;
 //	       then the neighbours z − 1 and z + 1 at the best s
 //
-// Sums are float64 in the order of the columns.
+// Sums of errors are kernel.GridError's, those of least squares float64 in the order of the columns.
 func SearchGroup(w, d []float32, bits int, scale safetensors.DType) quant.IntGrid {
 	top := float32(int(1)<<bits - 1)
 	var best quant.IntGrid
 	least := math.Inf(1)
 	try := func(s, z float32) {
 		g := quant.IntGrid{Scale: s, Zero: z, Top: top}
-		if e := g.Error(w, d, least); e < least || best.Scale == 0 {
+		if e := g.Error(w, d); e < least || best.Scale == 0 {
 			best, least = g, e
 		}
 	}
 	tryOffset := func(s, b float32) { // the grid of step s whose code 0 is nearest to b
 		s = quant.RoundScale(s, scale)
-		try(s, quant.Nearest(-b/s, 0, top))
+		try(s, kernel.Nearest(-b/s, 0, top))
 	}
 	lo, hi := span(w)
 	for _, p := range factors {

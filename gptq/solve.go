@@ -80,13 +80,13 @@ var ratios = [...]float32{6.75, 7, 7.25, 7.5, 7.75, 8, 8.25, 8.5, 8.75, 9, 9.5, 
 //	s = −m/t for the same t, if signed: the longer side of the grid, code 0, can serve either end of the group
 //	twice the least squares for the best codes so far, s = Σ d·w·a / Σ d·a² with a = q − M
 //
-// Sums are float64 in the order of the columns.
+// Sums of errors are kernel.GridError's, those of least squares float64 in the order of the columns.
 func SearchGroup(w, d []float32, bits int, scale safetensors.DType, signed bool) quant.IntGrid {
 	var best quant.IntGrid
 	least := math.Inf(1)
 	try := func(s float32) {
 		g := quant.SymmetricGrid(quant.RoundScale(s, scale), bits)
-		if e := g.Error(w, d, least); e < least || best.Scale == 0 {
+		if e := g.Error(w, d); e < least || best.Scale == 0 {
 			best, least = g, e
 		}
 	}

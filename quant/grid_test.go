@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -40,7 +41,7 @@ func TestNearest(t *testing.T) {
 	for x, want := range map[float32]float32{
 		0.5: 0, 1.5: 2, 2.5: 2, -0.5: 0, -1.5: -2, 7.4: 7, 7.5: 7, -8.5: -8, -8.6: -8, inf: 7, -inf: -8,
 	} {
-		if got := quant.Nearest(x, -8, 7); got != want {
+		if got := kernel.Nearest(x, -8, 7); got != want {
 			t.Errorf("%v: %v, want %v", x, got, want)
 		}
 	}

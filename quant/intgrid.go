@@ -1,6 +1,9 @@
 package quant
 
-import "nibble/internal/half"
+import (
+	"nibble/internal/half"
+	"nibble/internal/kernel"
+)
 
 // IntGrid is the grid of one group with an integer zero, ŵ = Scale·(q − Zero) for codes q from 0 to Top = 2^bits − 1.
 // With Zero = 2^(bits−1) it is a symmetric one.
@@ -11,20 +14,8 @@ func SymmetricGrid(scale float32, bits int) IntGrid {
 	return IntGrid{scale, float32(int(1) << (bits - 1)), float32(int(1)<<bits - 1)}
 }
 
-// Nearest returns clamp(rint(q), lo, hi), ties to even, for bounds that are integers of at most 2^21.
-func Nearest(q, lo, hi float32) float32 {
-	if q > hi {
-		return hi
-	}
-	if q < lo {
-		return lo
-	}
-	const magic = 3 << 22 // its neighbours are 1 apart
-	return float32(q+magic) - magic
-}
-
 // code returns the nearest code of x.
-func (g IntGrid) code(x float32) float32 { return Nearest(x/g.Scale+g.Zero, 0, g.Top) }
+func (g IntGrid) code(x float32) float32 { return kernel.Nearest(x/g.Scale+g.Zero, 0, g.Top) }
 
 // Encode sets codes[i] = clamp(rint(w[i]/s + z), 0, Top).
 func (g IntGrid) Encode(codes []uint8, w []float32) {
@@ -40,21 +31,13 @@ func (g IntGrid) EncodeBF16(codes []uint8, w []float32) {
 	mid := (g.Top + 1) / 2
 	codes = codes[:len(w)]
 	for i, x := range w {
-		codes[i] = uint8(Nearest(half.RoundBF16(half.RoundBF16(x/g.Scale)+(g.Zero-mid)), -mid, mid-1) + mid)
+		codes[i] = uint8(kernel.Nearest(half.RoundBF16(half.RoundBF16(x/g.Scale)+(g.Zero-mid)), -mid, mid-1) + mid)
 	}
 }
 
-// Error returns Σ d (s·(q − z) − w)² for the nearest codes, or the sum so far once it has reached limit.
-func (g IntGrid) Error(w, d []float32, limit float64) float64 {
-	var sum float64
-	d = d[:len(w)]
-	for i, x := range w {
-		e := float64(float32((g.code(x)-g.Zero)*g.Scale) - x)
-		if sum += float64(float64(d[i]) * float64(e*e)); sum >= limit {
-			break
-		}
-	}
-	return sum
+// Error returns Σ d (s·(q − z) − w)² for the nearest codes, summed as kernel.GridError does.
+func (g IntGrid) Error(w, d []float32) float64 {
+	return kernel.GridError(&kernel.Grid{Scale: g.Scale, Add: g.Zero, Hi: g.Top, Off: g.Zero}, w, d)
 }
 
 // LeastSquares returns the best scale for the codes of w, Σ d·w·a / Σ d·a² with a = q − z, unless every a is 0.

@@ -330,3 +330,105 @@ done:
 	MOVL          AX, ret+48(FP)
 	VZEROUPPER
 	RET
+
+// func gridErrorAVX2(g [7]float32, w []float32, d []float32) [8]float64
+// Requires: AVX
+TEXT ·gridErrorAVX2(SB), NOSPLIT, $0-144
+	VBROADCASTSS g_0+0(FP), Y0
+	VBROADCASTSS g_1+4(FP), Y1
+	VBROADCASTSS g_2+8(FP), Y2
+	VBROADCASTSS g_3+12(FP), Y3
+	VBROADCASTSS g_4+16(FP), Y4
+	VBROADCASTSS g_5+20(FP), Y5
+	VBROADCASTSS g_6+24(FP), Y6
+	MOVQ         w_base+32(FP), AX
+	MOVQ         d_base+56(FP), CX
+	VXORPD       Y7, Y7, Y7
+	VXORPD       Y8, Y8, Y8
+	MOVQ         w_len+40(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVUPS      (AX), Y9
+	VSUBPS       Y1, Y9, Y10
+	VDIVPS       Y0, Y10, Y10
+	VADDPS       Y2, Y10, Y10
+	VMAXPS       Y3, Y10, Y10
+	VMINPS       Y4, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y5, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VADDPS       Y6, Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VCVTPS2PD    X10, Y9
+	VMULPD       Y9, Y9, Y9
+	VCVTPS2PD    (CX), Y11
+	VMULPD       Y11, Y9, Y9
+	VADDPD       Y9, Y7, Y7
+	VEXTRACTF128 $0x01, Y10, X9
+	VCVTPS2PD    X9, Y9
+	VMULPD       Y9, Y9, Y9
+	VCVTPS2PD    16(CX), Y11
+	VMULPD       Y11, Y9, Y9
+	VADDPD       Y9, Y8, Y8
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, CX
+	SUBQ         $0x08, DX
+	JNZ          loop
+
+done:
+	VMOVUPS Y7, ret+80(FP)
+	VMOVUPS Y8, ret_4+112(FP)
+	VZEROUPPER
+	RET
+
+// func gridErrorAVX512(g [7]float32, w []float32, d []float32) [8]float64
+// Requires: AVX, AVX512F
+TEXT ·gridErrorAVX512(SB), NOSPLIT, $0-144
+	VBROADCASTSS g_0+0(FP), Z0
+	VBROADCASTSS g_1+4(FP), Z1
+	VBROADCASTSS g_2+8(FP), Z2
+	VBROADCASTSS g_3+12(FP), Z3
+	VBROADCASTSS g_4+16(FP), Z4
+	VBROADCASTSS g_5+20(FP), Z5
+	VBROADCASTSS g_6+24(FP), Z6
+	MOVQ         w_base+32(FP), AX
+	MOVQ         d_base+56(FP), CX
+	VXORPD       Y7, Y7, Y7
+	MOVQ         w_len+40(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVUPS       (AX), Z8
+	VSUBPS        Z1, Z8, Z9
+	VDIVPS        Z0, Z9, Z9
+	VADDPS        Z2, Z9, Z9
+	VMAXPS        Z3, Z9, Z9
+	VMINPS        Z4, Z9, Z9
+	VRNDSCALEPS   $0x00, Z9, Z9
+	VSUBPS        Z5, Z9, Z9
+	VMULPS        Z0, Z9, Z9
+	VADDPS        Z6, Z9, Z9
+	VSUBPS        Z8, Z9, Z9
+	VCVTPS2PD     Y9, Z8
+	VMULPD        Z8, Z8, Z8
+	VCVTPS2PD     (CX), Z10
+	VMULPD        Z10, Z8, Z8
+	VADDPD        Z8, Z7, Z7
+	VEXTRACTF64X4 $0x01, Z9, Y8
+	VCVTPS2PD     Y8, Z8
+	VMULPD        Z8, Z8, Z8
+	VCVTPS2PD     32(CX), Z10
+	VMULPD        Z10, Z8, Z8
+	VADDPD        Z8, Z7, Z7
+	ADDQ          $0x40, AX
+	ADDQ          $0x40, CX
+	SUBQ          $0x10, DX
+	JNZ           loop
+
+done:
+	VMOVUPS Z7, ret+80(FP)
+	VZEROUPPER
+	RET

@@ -10,12 +10,12 @@ func native() []set {
 	var list []set
 	x := &cpu.X86
 	if x.HasAVX2 {
-		list = append(list, set{"avx2", dotByLanes, dotBF16ByLanes, axpyAVX2, dotInt8AVX2})
+		list = append(list, set{"avx2", dotByLanes, dotBF16ByLanes, axpyAVX2, dotInt8AVX2, gridErrorAVX2})
 	}
 	if x.HasBMI2 && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ {
-		list = append(list, set{"avx512", dotAVX512, dotBF16AVX512, axpyAVX512, dotInt8AVX512})
+		list = append(list, set{"avx512", dotAVX512, dotBF16AVX512, axpyAVX512, dotInt8AVX512, gridErrorAVX512})
 		if x.HasAVX512VNNI {
-			list = append(list, set{"avx512vnni", dotAVX512, dotBF16AVX512, axpyAVX512, dotInt8VNNI})
+			list = append(list, set{"avx512vnni", dotAVX512, dotBF16AVX512, axpyAVX512, dotInt8VNNI, gridErrorAVX512})
 		}
 	}
 	return list

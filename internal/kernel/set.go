@@ -25,7 +25,7 @@ import (
 
 //go:generate go -C _asm run . -out ../dot_amd64.s -stubs ../stubs_amd64.go -pkg kernel
 
-// set is one implementation of the operations that have several. Slices fit; lengths are multiples of 16 for axpy and of
+// set is one implementation of the operations that have several. Slices fit; lengths are multiples of 16 for axpy and gridError and of
 // 64 for integers, whose tails the caller does, and may be 0.
 type set struct {
 	name    string
@@ -33,10 +33,12 @@ type set struct {
 	dotBF16 func(w []byte, x []float32) float32
 	axpy    func(y []float32, a float32, x []float32)
 	dotInt8 func(w, x []int8) int32
+
+	gridError func(fields [7]float32, w, d []float32) [8]float64
 }
 
 // generic is the specification.
-var generic = set{"generic", dot, dotBF16, axpy, dotInt8}
+var generic = set{"generic", dot, dotBF16, axpy, dotInt8, gridError}
 
 // sets are those that this machine can run, the best last.
 var sets = append([]set{generic}, native()...)

@@ -30,3 +30,9 @@ func dotInt8AVX512(w []int8, x []int8) int32
 
 // dotInt8VNNI adds up the products of all elements, a multiple of 64; dotInt8 is the specification.
 func dotInt8VNNI(w []int8, x []int8) int32
+
+// gridErrorAVX2 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.
+func gridErrorAVX2(g [7]float32, w []float32, d []float32) [8]float64
+
+// gridErrorAVX512 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.
+func gridErrorAVX512(g [7]float32, w []float32, d []float32) [8]float64

@@ -1,0 +1,54 @@
+package kernel
+
+// Grid is the grid of one group in a search: a weight x gets the code q = clamp(rint((x − Sub)/Scale + Add), Lo, Hi), ties
+// to even, and becomes (q − Off)·Scale + Bias. Scale is not 0; Lo and Hi are integers of at most 2^21.
+type Grid struct{ Scale, Sub, Add, Lo, Hi, Off, Bias float32 }
+
+// Nearest returns clamp(rint(q), lo, hi), ties to even, for bounds that are integers of at most 2^21.
+func Nearest(q, lo, hi float32) float32 {
+	if q > hi {
+		return hi
+	}
+	if q < lo {
+		return lo
+	}
+	const magic = 3 << 22 // its neighbours are 1 apart
+	return float32(q+magic) - magic
+}
+
+// GridError returns Σ d[i]·e[i]², e what the grid makes of w[i] less w[i]. d is at least as long as w.
+//
+// Everything up to e is float32, rounded at each step. Squares and sums are float64: lane l of eight adds up the elements
+// l, l+8, l+16 … in that order, then lane l takes lane l+4, l+2, l+1.
+func GridError(g *Grid, w, d []float32) float64 {
+	d = d[:len(w)]
+	n := len(w) &^ 15
+	s := active.gridError([7]float32{g.Scale, g.Sub, g.Add, g.Lo, g.Hi, g.Off, g.Bias}, w[:n], d[:n])
+	for i := n; i < len(w); i++ {
+		s[i&7] += g.square(w[i], d[i])
+	}
+	return foldEight(&s)
+}
+
+func foldEight(s *[8]float64) float64 {
+	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+}
+
+// square returns d·e² of one element.
+func (g *Grid) square(x, d float32) float64 {
+	q := Nearest(float32(float32(x-g.Sub)/g.Scale)+g.Add, g.Lo, g.Hi)
+	e := float64(float32(float32((q-g.Off)*g.Scale)+g.Bias) - x)
+	return float64(float64(d) * float64(e*e))
+}
+
+// gridError returns the lanes of GridError, for the fields of a Grid in their order. The length is a multiple of 16.
+func gridError(fields [7]float32, w, d []float32) (s [8]float64) {
+	g := Grid{fields[0], fields[1], fields[2], fields[3], fields[4], fields[5], fields[6]}
+	for i := 0; i+8 <= len(w); i += 8 {
+		x, y := (*[8]float32)(w[i:]), (*[8]float32)(d[i:])
+		for l := range s {
+			s[l] += g.square(x[l], y[l])
+		}
+	}
+	return
+}

@@ -1,0 +1,76 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// plainGridError is GridError as its comment has it.
+func plainGridError(g Grid, w, d []float32) float64 {
+	var lane [8]float64
+	for i, x := range w {
+		q := math.RoundToEven(float64(min(max(float32(float32(x-g.Sub)/g.Scale)+g.Add, g.Lo), g.Hi)))
+		e := float64(float32(float32(float32(q)-g.Off)*g.Scale)+g.Bias) - float64(x)
+		e = float64(float32(e))
+		lane[i%8] += float64(float64(d[i]) * float64(e*e))
+	}
+	for _, step := range []int{4, 2, 1} {
+		for l := range step {
+			lane[l] += lane[l+step]
+		}
+	}
+	return lane[0]
+}
+
+// Every set has the bits of the definition, for grids of all three kinds, at every length, with weights from subnormal to
+// enormous.
+func TestGridError(t *testing.T) { underEach(t, testGridError) }
+
+func testGridError(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	grids := []Grid{
+		{Scale: 0.013, Add: 8, Hi: 15, Off: 8},
+		{Scale: -0.013, Add: 8, Hi: 15, Off: 8},
+		{Scale: 0.02, Add: 3, Hi: 15, Off: 3},
+		{Scale: 0.0009, Add: 128, Hi: 255, Off: 128},
+		{Scale: 0.011, Sub: 0.02, Lo: -8, Hi: 7, Bias: 0.02},
+		{Scale: 1e-38, Add: 8, Hi: 15, Off: 8},
+		{Scale: 3e37, Sub: -1e38, Lo: -8, Hi: 7, Bias: -1e38},
+	}
+	for n := range 70 {
+		for _, g := range grids {
+			w, d := make([]float32, n), make([]float32, n)
+			for i := range w {
+				w[i] = float32(r.NormFloat64()) * 7 * float32(math.Abs(float64(g.Scale)))
+				d[i] = float32(r.ExpFloat64())
+				switch r.IntN(20) {
+				case 0:
+					w[i] = 0
+				case 1:
+					w[i] = math.SmallestNonzeroFloat32
+				case 2:
+					w[i] = -math.MaxFloat32
+				case 3: // a tie
+					w[i] = 2.5*g.Scale + g.Bias
+				}
+			}
+			if got, want := GridError(&g, w, append(d, 99)), plainGridError(g, w, d); math.Float64bits(got) != math.Float64bits(want) {
+				t.Fatalf("%+v, length %d: %v, want %v", g, n, got, want)
+			}
+		}
+	}
+}
+
+func BenchmarkGridError(b *testing.B) {
+	r := rand.New(rand.NewPCG(3, 3))
+	w, d := make([]float32, 128), make([]float32, 128)
+	for i := range w {
+		w[i], d[i] = float32(r.NormFloat64())*0.05, 1
+	}
+	g := Grid{Scale: 0.013, Add: 8, Hi: 15, Off: 8}
+	b.SetBytes(4 * 128)
+	for b.Loop() {
+		GridError(&g, w, d)
+	}
+}
