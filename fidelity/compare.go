@@ -112,7 +112,7 @@ func (p *pair) window(ctx context.Context, w Window, text, front []int32) error 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := p.step(at, min(at+p.chunk, len(p.tokens)), first); err != nil {
+		if err := p.step(ctx, at, min(at+p.chunk, len(p.tokens)), first); err != nil {
 			return err
 		}
 	}
@@ -121,10 +121,10 @@ func (p *pair) window(ctx context.Context, w Window, text, front []int32) error 
 }
 
 // step runs the tokens [lo, hi) of the window through both.
-func (p *pair) step(lo, hi, first int) error {
+func (p *pair) step(ctx context.Context, lo, hi, first int) error {
 	width := p.reference.Width()
 	run := func(m *runtime.Model, s *runtime.Session, emit runtime.Emit) error {
-		return m.Forward([]runtime.Input{{Session: s, Tokens: p.tokens[lo:hi], All: true}}, emit)
+		return m.ForwardContext(ctx, []runtime.Input{{Session: s, Tokens: p.tokens[lo:hi], All: true}}, emit)
 	}
 	err := run(p.reference, p.ofReference, func(_, i int, logits []float32) { copy(p.logits[i*width:], logits) })
 	if err != nil {

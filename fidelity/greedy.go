@@ -83,7 +83,7 @@ func Continue(ctx context.Context, m *runtime.Model, prompt []int32, n int, stop
 			return nil, err
 		}
 		var next int32
-		err := m.Forward([]runtime.Input{{Session: session, Tokens: input}},
+		err := m.ForwardContext(ctx, []runtime.Input{{Session: session, Tokens: input}},
 			func(_, _ int, logits []float32) { next = sampler.Next(logits, nil) })
 		if err != nil {
 			return nil, err

@@ -105,7 +105,7 @@ func Perplexity(ctx context.Context, m *runtime.Model, text []int32, o Options) 
 		tokens = w.tokens(tokens, text, o.Front)
 		first := max(w.First, len(o.Front))
 		var bad error
-		err := m.Forward([]runtime.Input{{Session: session, Tokens: tokens, All: true}}, func(_, at int, logits []float32) {
+		err := m.ForwardContext(ctx, []runtime.Input{{Session: session, Tokens: tokens, All: true}}, func(_, at int, logits []float32) {
 			target := at + 1
 			if bad != nil || target < first || target >= len(tokens) {
 				return

@@ -69,6 +69,24 @@ func (t *table) refuse(format string, args ...any) {
 	}
 }
 
+// checkForward refuses factors with which no forward pass makes sense.
+func (t *table) checkForward() {
+	if !(t.Eps >= 0) {
+		t.refuse("the epsilon of the norms is %g", t.Eps)
+	}
+	for name, v := range map[string]float32{"attention": t.AttnScale, "embedding": t.EmbedScale, "logits": t.LogitScale, "residuals": t.ResidualScale} {
+		if v == 0 || math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			t.refuse("the factor on %s is %g", name, v)
+		}
+	}
+	if t.MaxPositions < 1 {
+		t.refuse("the model is made for %d positions", t.MaxPositions)
+	}
+	if !(t.AttnSoftcap >= 0) || !(t.FinalSoftcap >= 0) {
+		t.refuse("soft caps of %g and %g", t.AttnSoftcap, t.FinalSoftcap)
+	}
+}
+
 func (t *table) activation(key, def string) {
 	name := t.c.get(key).String()
 	if name == "" {

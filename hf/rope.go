@@ -125,6 +125,11 @@ func (r *Rope) Same(a, b int) bool {
 // ropeDict finds the rope options of a layer type: the old rope_scaling wins over the new rope_parameters, which may be
 // one object or one per layer type. A null entry means no rotation.
 func (t *table) ropeDict(layerType string, types []string) (dict gjson.Result, nested, none bool) {
+	for _, key := range []string{"rope_scaling", "rope_parameters"} {
+		if r := t.c.get(key); r.Type != gjson.Null && !r.IsObject() {
+			t.refuse("%s is %s, want an object", key, clip(r.Raw))
+		}
+	}
 	dict = t.c.get("rope_scaling")
 	if !dict.IsObject() || len(dict.Map()) == 0 {
 		dict = t.c.get("rope_parameters")
@@ -195,8 +200,19 @@ func (t *table) ropeFrom(dict gjson.Result, nested bool, theta float64) *Rope {
 
 // checkRope refuses what has no meaning.
 func (t *table) checkRope(r *Rope, dict gjson.Result) {
+	need := func(keys ...string) {
+		for _, key := range keys {
+			if dict.Get(key).Type != gjson.Number {
+				t.refuse("rope of type %s: %s is missing or no number", r.Type, key)
+			}
+		}
+	}
 	switch r.Type {
-	case "default", "linear", "dynamic", "llama3", "yarn":
+	case "default":
+	case "linear", "dynamic", "yarn":
+		need("factor")
+	case "llama3":
+		need("factor", "low_freq_factor", "high_freq_factor")
 	case "longrope":
 		r.short, r.long = floats(dict.Get("short_factor")), floats(dict.Get("long_factor"))
 		if len(r.short) != r.Dim/2 || len(r.long) != r.Dim/2 {

@@ -262,10 +262,14 @@ func TestRopeRefusals(t *testing.T) {
 		`, "rope_theta": -5`:                                "theta -5",
 		`, "rope_parameters": {"rope_type": "mrope"}`:       `"mrope" is unknown`,
 		`, "rope_scaling": {"type": "linear", "factor": 0}`: "factor 0",
-		`, "rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.01}`:                            "0 dimensions",
-		`, "rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 2}`:                               "64 dimensions",
-		`, "rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": []}`:                              "1 short and 0 long factors for 16 pairs",
-		`, "rope_scaling": {"type": "llama3", "factor": 8, "original_max_position_embeddings": 0}`:                    "original length 0",
+		`, "rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.01}`:                                                      "0 dimensions",
+		`, "rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 2}`:                                                         "64 dimensions",
+		`, "rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": []}`:                                                        "1 short and 0 long factors for 16 pairs",
+		`, "rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 0}`: "original length 0",
+		`, "rope_scaling": {"type": "llama3", "factor": 8}`:                                                                                     "low_freq_factor is missing or no number",
+		`, "rope_scaling": {"type": "linear", "factor": "4.0"}`:                                                                                 "factor is missing or no number",
+		`, "rope_scaling": "linear"`: `rope_scaling is "linear", want an object`,
+		`, "rms_norm_eps": -1`:       "the epsilon of the norms is -1",
 		`, "rope_scaling": {"type": "yarn", "factor": -8, "original_max_position_embeddings": 4}, "rope_theta": 1e99`: "factor -8",
 	} {
 		a := describeJSON(t, config("LlamaForCausalLM", keys))

@@ -378,6 +378,7 @@ func describe(c *Config, n naming) (*Architecture, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
+	t.checkForward()
 	return &t.Architecture, nil
 }
 

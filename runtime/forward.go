@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -24,6 +25,12 @@ const chunk = 128
 // Forward runs tokens through the model and appends them to their sequences. The inputs belong to different sessions. A
 // refused call changes nothing. emit may be nil, and may not call Forward.
 func (m *Model) Forward(inputs []Input, emit Emit) error {
+	return m.ForwardContext(context.Background(), inputs, emit)
+}
+
+// ForwardContext is Forward that ends early, between two chunks, when the context does. After that, and after logits that
+// are not finite, the sessions of the call are good for Reset only.
+func (m *Model) ForwardContext(ctx context.Context, inputs []Input, emit Emit) error {
 	if !m.running.CompareAndSwap(false, true) {
 		return errors.New("runtime: the model is closed or a forward pass is running")
 	}
@@ -52,13 +59,21 @@ func (m *Model) Forward(inputs []Input, emit Emit) error {
 		for j, id := range history {
 			want := emit != nil && j >= skip && (in.All || j == len(history)-1)
 			s.push(in.Session, id, total, i, j-skip, want)
-			if s.n == chunk {
-				s.run(emit)
+			if s.n < chunk {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := s.run(emit); err != nil {
+				return err
 			}
 		}
 	}
-	s.run(emit)
-	return nil
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.run(emit)
 }
 
 // recomputes reports whether a sequence that grows from base to total tokens must be run anew: when longrope changes

@@ -1,9 +1,12 @@
 package runtime
 
 import (
+	"errors"
+	"fmt"
 	"math"
 
 	"nibble/internal/kernel"
+	"nibble/quant"
 )
 
 // state is what the threads share during a step: the tokens of a chunk and their activations, n rows each.
@@ -111,6 +114,9 @@ func newState(m *Model) *state {
 	return s
 }
 
+// ErrNonFinite marks a forward pass whose logits are not numbers.
+var ErrNonFinite = errors.New("the model cannot be run")
+
 // begin starts a call.
 func (s *state) begin() { s.n, s.slots = 0, s.slots[:0] }
 
@@ -136,9 +142,9 @@ func (s *state) push(session *Session, id int32, total, input, index int, want b
 }
 
 // run walks the chunk through the layers and hands out logits.
-func (s *state) run(emit Emit) {
+func (s *state) run(emit Emit) error {
 	if s.n == 0 {
-		return
+		return nil
 	}
 	wanted := 0
 	for i := range s.slots {
@@ -157,11 +163,18 @@ func (s *state) run(emit Emit) {
 	s.m.team.run(s.step)
 	for i := range s.slots {
 		x := &s.slots[i]
-		if x.logit >= 0 && emit != nil {
-			emit(x.input, x.index, s.logits[x.logit*s.m.head.n:(x.logit+1)*s.m.head.n])
+		if x.logit < 0 || emit == nil {
+			continue
 		}
+		logits := s.logits[x.logit*s.m.head.n : (x.logit+1)*s.m.head.n]
+		if at := quant.NonFinite(logits); at >= 0 {
+			return fmt.Errorf("runtime: logit %d of the token at position %d is %v: weights or config make a number that is not finite: %w",
+				at, x.pos, logits[at], ErrNonFinite)
+		}
+		emit(x.input, x.index, logits)
 	}
 	s.begin()
+	return nil
 }
 
 // walk is a step for one thread.

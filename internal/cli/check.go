@@ -32,7 +32,10 @@ func (t *textCheck) register(cmd *cobra.Command, usage string) {
 	f.IntVar(&t.windows, "check-windows", 0, "run only so many windows of 512 tokens from the start of the text; 0: all")
 }
 
-func (t *textCheck) check() error {
+func (t *textCheck) check(cmd *cobra.Command) error {
+	if t.text == "" && cmd.Flags().Changed("check") {
+		return usagef("--check: no text given; name a file, or builtin for the demo's")
+	}
 	var ok bool
 	if t.mode, ok = runtime.Modes[t.activations]; !ok {
 		return usagef("--activations %q: want %s", t.activations, names(runtime.Modes))
@@ -118,6 +121,6 @@ func deltaGate(c *fidelity.Comparison, limit float64) error {
 	if c.Delta() <= limit {
 		return nil
 	}
-	return coded{fmt.Errorf("--max-delta %g%% missed: perplexity %.4f of the build and %.4f of the reference differ by %.4f%%",
+	return coded{fmt.Errorf("--max-delta %.4g%% missed: perplexity %.4f of the build and %.4f of the reference differ by %.4f%%",
 		100*limit, c.Build, c.Reference, 100*c.Delta()), exitGate}
 }

@@ -27,6 +27,7 @@ import (
 	"nibble/internal/version"
 	"nibble/loader"
 	"nibble/quant"
+	nibbleruntime "nibble/runtime"
 	"nibble/safetensors"
 )
 
@@ -67,7 +68,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &c):
 		return c.code
-	case errors.Is(err, safetensors.ErrCorrupt), errors.Is(err, hf.ErrMismatch), errors.Is(err, quant.ErrNonFinite),
+	case errors.Is(err, safetensors.ErrCorrupt), errors.Is(err, hf.ErrMismatch), errors.Is(err, quant.ErrNonFinite), errors.Is(err, nibbleruntime.ErrNonFinite),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &defect):
 		return exitInput // found while working
 	}
@@ -95,9 +96,12 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		err = out.err
 	}
 	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			err = errors.New("interrupted")
+		}
 		line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)
-		if asked, _ := cmd.Flags().GetBool("json"); asked {
+		if asked, _ := cmd.Flags().GetBool("json"); asked && out.n == 0 {
 			_ = printJSON(cmd, failure(err, line)) // the line above has said it
 		}
 	}
@@ -107,11 +111,13 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 // checked remembers that a result could not be printed.
 type checked struct {
 	w   io.Writer
+	n   int64 // bytes of results so far
 	err error
 }
 
 func (c *checked) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
+	c.n += int64(n)
 	c.err = cmp.Or(c.err, err)
 	return n, err
 }

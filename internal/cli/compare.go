@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"strings"
 	"text/tabwriter"
@@ -155,6 +157,9 @@ func (o *compareOptions) compare(cmd *cobra.Command, reference, b *runner, text 
 	if err := reference.language(); err != nil {
 		return nil, err
 	}
+	if name := otherTokenizer(reference, b); name != "" {
+		notes(cmd, []string{fmt.Sprintf("%s of %s is not that of %s; the text is cut as the latter cuts it", name, b.name, reference.name)})
+	}
 	ids, err := reference.tokenizer.Encode(text, false)
 	if err != nil {
 		return nil, inputError(err)
@@ -172,6 +177,18 @@ func (o *compareOptions) compare(cmd *cobra.Command, reference, b *runner, text 
 	}
 	return &compared{reference.name, measured{Model: b.name, Tokens: len(ids), Context: context, Stride: stride(o.stride, context),
 		Front: append([]int32{}, reference.front...), Activations: o.activations, KV: o.cache}, c}, nil
+}
+
+// otherTokenizer returns the tokenizer file that both models have and that differs, or "".
+func otherTokenizer(reference, b *runner) string {
+	for _, name := range []string{"tokenizer.json", "tokenizer.model"} {
+		x, err := fs.ReadFile(reference.build.FS, name)
+		y, err2 := fs.ReadFile(b.build.FS, name)
+		if err == nil && err2 == nil && !bytes.Equal(x, y) {
+			return name
+		}
+	}
+	return ""
 }
 
 // continuations lets both models continue prompts.

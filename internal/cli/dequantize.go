@@ -81,7 +81,7 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 	if err != nil {
 		return err
 	}
-	if err := o.textCheck.check(); err != nil {
+	if err := o.textCheck.check(cmd); err != nil {
 		return err
 	}
 	limit, err := parseDelta(o.maxDelta)
@@ -206,6 +206,9 @@ func demoBuild(ctx context.Context, threads int) (b, original *build.Build, clea
 	}
 	if err != nil {
 		cleanUp()
+		if ctx.Err() != nil {
+			err = ctx.Err() // nothing is left to resume
+		}
 		return nil, nil, nil, err
 	}
 	return b, original, cleanUp, nil

@@ -50,7 +50,7 @@ func (g *generation) run(ctx context.Context, prompt []int32, length int) error 
 		piece := rest[:min(len(rest), promptPiece)]
 		rest = rest[len(piece):]
 		var next int32
-		err := g.runner.Forward([]runtime.Input{{Session: session, Tokens: piece}}, func(_, _ int, logits []float32) {
+		err := g.runner.ForwardContext(ctx, []runtime.Input{{Session: session, Tokens: piece}}, func(_, _ int, logits []float32) {
 			if len(rest) == 0 {
 				next = sampler.Next(logits, history)
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,7 +45,7 @@ prints the ids of the N likeliest next tokens, each given those before it, as a 
 	f.StringVar(&o.tokens, "tokens", "", "token ids, separated by commas")
 	f.StringVar(&o.text, "text", "", "text file to encode instead (UTF-8)")
 	f.StringVarP(&o.out, "output", "o", "", "file to write, replaced if it is there")
-	f.IntVar(&o.chunk, "chunk", 0, "run the tokens in pieces of so many; 0: all at once")
+	f.IntVar(&o.chunk, "chunk", 0, "run the tokens in pieces of so many; 0: all at once; under dynamic rope and longrope one pass is exact")
 	f.IntVar(&o.greedy, "greedy", 0, "print so many likeliest next tokens")
 	return cmd
 }
@@ -175,7 +176,7 @@ func (o *logitsOptions) write(ctx context.Context, x *runner, ids []int32, w io.
 			return err
 		}
 		var failed error
-		err := x.Forward([]runtime.Input{{Session: session, Tokens: ids[at:min(at+step, len(ids))], All: true}},
+		err := x.ForwardContext(ctx, []runtime.Input{{Session: session, Tokens: ids[at:min(at+step, len(ids))], All: true}},
 			func(_, _ int, logits []float32) {
 				if failed == nil {
 					half.EncodeF32(row, logits)
@@ -192,8 +193,19 @@ func (o *logitsOptions) write(ctx context.Context, x *runner, ids []int32, w io.
 	return nil
 }
 
-// writeAtomic makes a file that appears whole or not at all.
+// writeAtomic makes a file that appears whole or not at all. What is there and no file, like a pipe or a device, is written
+// to; through a link the file behind it is replaced.
 func writeAtomic(path string, fill func(io.Writer) error) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return cmp.Or(fill(f), f.Close())
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err

@@ -157,7 +157,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(o.textCheck.check(), o.textCheck.ready(b)); err != nil {
+	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
 		return err
 	}
 	s.Measured = o.textCheck.text != ""

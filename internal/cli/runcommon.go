@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"sort"
@@ -183,9 +184,10 @@ func (x *runner) ends() ([]int32, error) {
 		gjson.GetBytes(x.build.Config.Raw(), "text_config."+key)} {
 		var list []int32
 		for _, id := range e.Array() {
-			if id.Type == gjson.Number {
-				list = append(list, int32(id.Int()))
+			if id.Type != gjson.Number || float64(id.Int()) != id.Num || id.Num < 0 || id.Num > math.MaxInt32 {
+				return nil, coded{fmt.Errorf("%s: eos_token_id is %s, want a token or a list of tokens", x.name, e.Raw), exitInput}
 			}
+			list = append(list, int32(id.Int()))
 		}
 		if list != nil {
 			return list, nil
