@@ -89,9 +89,9 @@ func (x *Expansion) float(p *piece, w *safetensors.Writer) *job {
 			}
 			if s.DType.IsFloat() && s.DType != x.DType {
 				floats := grow(&k.floats, int(count))
-				decode(s.DType, floats, raw)
+				quant.DecodeFloats(floats, raw, s.DType)
 				raw = grow(&k.raw, int(count*to/8))
-				encode(x.DType, raw, floats)
+				quant.EncodeFloats(raw, floats, x.DType)
 			}
 			return w.WriteAt(p.target, raw, (p.at+first)*to/8)
 		}}
@@ -119,7 +119,7 @@ func (x *Expansion) expand(p *piece, w *safetensors.Writer, loss *lossJob) *job 
 		row, raw := grow(&wk.row, k), grow(&wk.raw, rows*k*int(size))
 		for i := range rows {
 			m.DequantizeRow(row, i)
-			encode(x.DType, raw[i*k*int(size):], row)
+			quant.EncodeFloats(raw[i*k*int(size):], row, x.DType)
 		}
 		return w.WriteAt(p.target, raw, (p.at+int64(row0)*int64(k))*size)
 	}
@@ -141,7 +141,7 @@ func (x *Expansion) columns(p *piece, w *safetensors.Writer, wk *worker, m *quan
 		for i := range line {
 			line[i] = all[i*m.K+k]
 		}
-		encode(x.DType, raw, line)
+		quant.EncodeFloats(raw, line, x.DType)
 		if err := w.WriteAt(p.target, raw, (p.at+int64(k)*int64(out)+int64(row0))*size); err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func (r *Run) padded(it *Item) *job {
 				return err
 			}
 			raw := grow(&w.raw, len(weights)*x.elements)
-			encode(x.dtype, raw, weights)
+			quant.EncodeFloats(raw, weights, x.dtype)
 			return r.out.WriteAt(it.Outputs[0].Name, raw, int64(row0)*size)
 		},
 		done: func() error { return r.record(it, nil) }}

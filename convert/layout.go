@@ -188,8 +188,11 @@ func (p *Plan) pad(it *Item, widened map[string]bool) error {
 	if it.Role != hf.Gate && it.Role != hf.Up && it.Role != hf.GateUp && it.Role != hf.Down && !bias {
 		return nil
 	}
+	x, _ := p.Source.Set.Lookup(t.Source)
+	if x.DType == safetensors.F64 { // what stays in float would be rounded on its way
+		return fmt.Errorf("convert: %s is F64: --pad-mlp pads BF16, F16 and F32 models", t.Name)
+	}
 	if bias {
-		x, _ := p.Source.Set.Lookup(t.Source)
 		it.rows = &rows{m: p.Source.Model, t: *t, dtype: x.DType, out: t.Shape[0], in: 1, n: p.PadMLP, k: 1, halves: 1, elements: x.DType.Bits() / 8}
 		return nil
 	}

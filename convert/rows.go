@@ -3,10 +3,8 @@ package convert
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"nibble/hf"
-	"nibble/internal/half"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -67,7 +65,7 @@ func (r *rows) read(w *worker, row0, count int) ([]float32, error) {
 		}
 		for i := range run {
 			row := dst[(n+i)*r.k : (n+i+1)*r.k]
-			decode(r.dtype, row[:r.in], raw[i*r.in*r.elements:])
+			quant.DecodeFloats(row[:r.in], raw[i*r.in*r.elements:], r.dtype)
 			clear(row[r.in:])
 		}
 		n += run
@@ -88,7 +86,7 @@ func (r *rows) readColumns(w *worker, dst []float32, row0, count int) error {
 		if err := r.m.Set.ReadAt(r.t.Source, raw, off); err != nil {
 			return err
 		}
-		decode(r.dtype, line, raw)
+		quant.DecodeFloats(line, raw, r.dtype)
 		for n, f := range line {
 			dst[n*r.k+k] = f
 		}
@@ -103,34 +101,6 @@ func (r *rows) finite(w []float32, row0 int) error {
 			r.t.Name, r.source(row0+i/r.k), i%r.k, w[i], quant.ErrNonFinite)
 	}
 	return nil
-}
-
-// decode widens len(dst) stored elements. F64 is rounded to float32.
-func decode(d safetensors.DType, dst []float32, src []byte) {
-	switch d {
-	case safetensors.BF16:
-		half.DecodeBF16(dst, src)
-	case safetensors.F16:
-		half.DecodeF16(dst, src)
-	case safetensors.F32:
-		half.DecodeF32(dst, src)
-	case safetensors.F64:
-		for i := range dst {
-			dst[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:])))
-		}
-	}
-}
-
-// encode rounds len(src) values to the type.
-func encode(d safetensors.DType, dst []byte, src []float32) {
-	switch d {
-	case safetensors.BF16:
-		half.EncodeBF16(dst, src)
-	case safetensors.F16:
-		half.EncodeF16(dst, src)
-	case safetensors.F32:
-		half.EncodeF32(dst, src)
-	}
 }
 
 // nonFinite returns the offset of the first NaN or infinity in stored elements, or -1. Types that are not weights have

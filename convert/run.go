@@ -48,11 +48,25 @@ func (r *Run) Quantize(ctx context.Context, check func(dir string) (measured any
 	return report, finish(ctx, r.dir, err)
 }
 
+// Unmeasured is the error of a check that could not measure a build with which nothing is wrong. The build stays for a
+// resume: hours of work are not lost to a text that is too short.
+type Unmeasured struct{ Err error }
+
+// Unwrap returns the cause.
+func (u *Unmeasured) Unwrap() error { return u.Err }
+
+// Error is the cause.
+func (u *Unmeasured) Error() string { return u.Err.Error() }
+
 // finish ends a run: the folder was committed, is left for a resume, or goes.
 func finish(ctx context.Context, dir *stage.Dir, err error) error {
+	var unmeasured *Unmeasured
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &unmeasured) && ctx.Err() == nil:
+		dir.Leave()
+		return fmt.Errorf("%w; the build itself is done: --resume without --check finishes it", err)
 	case ctx.Err() != nil:
 		dir.Leave()
 		return fmt.Errorf("%w; --resume continues from %s", ErrInterrupted, dir.Path())

@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -76,13 +77,17 @@ func EncodeFloats(dst []byte, src []float32, d safetensors.DType) {
 	}
 }
 
-// DecodeFloats is the inverse of EncodeFloats.
+// DecodeFloats widens len(dst) values of type d: BF16, F16, F32, or F64, which is rounded to float32.
 func DecodeFloats(dst []float32, src []byte, d safetensors.DType) {
 	switch d {
 	case safetensors.BF16:
 		half.DecodeBF16(dst, src)
 	case safetensors.F16:
 		half.DecodeF16(dst, src)
+	case safetensors.F64:
+		for i := range dst {
+			dst[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:])))
+		}
 	default:
 		half.DecodeF32(dst, src)
 	}

@@ -241,21 +241,15 @@ func (p *packed) row(dst []float32, codes []int8, n int) {
 // loadVector reads a one-dimensional tensor as float32.
 func loadVector(b *build.Build, t *hf.Tensor) ([]float32, error) {
 	x, _ := b.Set.Lookup(t.Source)
-	n := int(t.Elements())
-	raw := make([]byte, n*x.DType.Bits()/8)
-	if err := b.Set.ReadAt(t.Source, raw, t.Offset*int64(x.DType.Bits()/8)); err != nil {
-		return nil, err
-	}
-	v := make([]float32, n)
-	switch x.DType {
-	case safetensors.BF16:
-		half.DecodeBF16(v, raw)
-	case safetensors.F16:
-		half.DecodeF16(v, raw)
-	case safetensors.F32:
-		half.DecodeF32(v, raw)
-	default:
+	if !x.DType.IsFloat() || x.DType == safetensors.F64 {
 		return nil, fmt.Errorf("runtime: %s is %s: vectors are BF16, F16 or F32", t.Name, x.DType)
 	}
+	v := make([]float32, t.Elements())
+	size := x.DType.Bits() / 8
+	raw := make([]byte, len(v)*size)
+	if err := b.Set.ReadAt(t.Source, raw, t.Offset*int64(size)); err != nil {
+		return nil, err
+	}
+	quant.DecodeFloats(v, raw, x.DType)
 	return v, nil
 }

@@ -205,7 +205,7 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 		show.finish()
 		c, err := o.textCheck.compare(cmd, o.common, plan.Source, b)
 		if err != nil {
-			return nil, err
+			return nil, &convert.Unmeasured{Err: err}
 		}
 		return c, nil
 	})
