@@ -1,5 +1,12 @@
 package kernel
 
+// grids are the loops of the quantizers of a set. Lengths are multiples of 16, whose tails the caller does, and may be 0.
+type grids struct {
+	gridError func(fields [7]float32, w, d []float32) [8]float64
+}
+
+var gridsGeneric = grids{gridError}
+
 // Grid is the grid of one group in a search: a weight x gets the code q = clamp(rint((x − Sub)/Scale + Add), Lo, Hi), ties
 // to even, and becomes (q − Off)·Scale + Bias. Scale is not 0; Lo and Hi are integers of at most 2^21.
 type Grid struct{ Scale, Sub, Add, Lo, Hi, Off, Bias float32 }

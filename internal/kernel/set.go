@@ -1,5 +1,5 @@
-// Package kernel holds the arithmetic of the runtime. The plain Go of every operation is its specification; some have
-// implementations in assembly too, which give the same bits.
+// Package kernel holds the arithmetic of the runtime and of the quantizers. The plain Go of every operation is its
+// specification; most have implementations in assembly too, which give the same bits.
 //
 // Sums of float products run over 16 lanes: lane l adds the products of the elements l, l+16, l+32 … in that order, each
 // product rounded to float32 first; then lane l takes lane l+8, l+4, l+2, l+1. Integer sums are exact. What a function
@@ -14,6 +14,7 @@
 //	avx2         AVX2
 //	avx512       AVX-512 F, BW, VL and DQ
 //	avx512vnni   the same with VNNI for integers
+//	avx512bf16   the same with the dot products of bfloat16
 package kernel
 
 import (
@@ -23,22 +24,16 @@ import (
 	"strings"
 )
 
-//go:generate go -C _asm run . -out ../dot_amd64.s -stubs ../stubs_amd64.go -pkg kernel
-
-// set is one implementation of the operations that have several. Slices fit; lengths are multiples of 16 for axpy and gridError and of
-// 64 for integers, whose tails the caller does, and may be 0.
+// set is one implementation of the operations that have several, area by area: an area's Go file has its specification
+// and the requirements of its slices.
 type set struct {
-	name    string
-	dot     func(x, y []float32) float32
-	dotBF16 func(w []byte, x []float32) float32
-	axpy    func(y []float32, a float32, x []float32)
-	dotInt8 func(w, x []int8) int32
-
-	gridError func(fields [7]float32, w, d []float32) [8]float64
+	name string
+	dots
+	grids
 }
 
 // generic is the specification.
-var generic = set{"generic", dot, dotBF16, axpy, dotInt8, gridError}
+var generic = set{"generic", dotsGeneric, gridsGeneric}
 
 // sets are those that this machine can run, the best last.
 var sets = append([]set{generic}, native()...)

@@ -1,13 +1,12 @@
-// Command asm writes the assembly of package kernel. It is a module of its own, so that users of nibble never see what it
-// needs; go generate in internal/kernel runs it.
+// Command dot writes the assembly of dot products.
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	. "nibble/internal/kernel/asm/emit"
 )
 
 func main() {
@@ -21,21 +20,7 @@ func main() {
 	axpyAVX512()
 	dotInt8AVX512()
 	dotInt8VNNI()
-	gridErrorAVX2()
-	gridErrorAVX512()
 	Generate()
-}
-
-// each runs body for every so many elements of a slice; body advances the pointers.
-func each(slice string, per int, body func()) {
-	n := Load(Param(slice).Len(), GP64())
-	TESTQ(n, n)
-	JZ(LabelRef("done"))
-	Label("loop")
-	body()
-	SUBQ(Imm(uint64(per)), n)
-	JNZ(LabelRef("loop"))
-	Label("done")
 }
 
 func dotAVX2() {
@@ -45,7 +30,7 @@ func dotAVX2() {
 	lo, hi, p, q := YMM(), YMM(), YMM(), YMM()
 	VXORPS(lo, lo, lo)
 	VXORPS(hi, hi, hi)
-	each("x", 16, func() {
+	Each("x", 16, func() {
 		VMOVUPS(Mem{Base: x}, p)
 		VMOVUPS(Mem{Base: x, Disp: 32}, q)
 		VMULPS(Mem{Base: y}, p, p)
@@ -68,7 +53,7 @@ func dotBF16AVX2() {
 	lo, hi, p, q := YMM(), YMM(), YMM(), YMM()
 	VXORPS(lo, lo, lo)
 	VXORPS(hi, hi, hi)
-	each("x", 16, func() {
+	Each("x", 16, func() {
 		VPMOVZXWD(Mem{Base: w}, p)
 		VPMOVZXWD(Mem{Base: w, Disp: 16}, q)
 		VPSLLD(Imm(16), p, p)
@@ -92,7 +77,7 @@ func axpyAVX2() {
 	y, x := Load(Param("y").Base(), GP64()), Load(Param("x").Base(), GP64())
 	a, p, q := YMM(), YMM(), YMM()
 	VBROADCASTSS(NewParamAddr("a", 24), a)
-	each("x", 16, func() {
+	Each("x", 16, func() {
 		VMULPS(Mem{Base: x}, a, p)
 		VMULPS(Mem{Base: x, Disp: 32}, a, q)
 		VADDPS(Mem{Base: y}, p, p)
@@ -112,7 +97,7 @@ func dotInt8AVX2() {
 	w, x := Load(Param("w").Base(), GP64()), Load(Param("x").Base(), GP64())
 	sum, a, b := YMM(), YMM(), YMM()
 	VPXOR(sum, sum, sum)
-	each("x", 64, func() {
+	Each("x", 64, func() {
 		for off := 0; off < 64; off += 16 {
 			VPMOVSXBW(Mem{Base: w, Disp: off}, a)
 			VPMOVSXBW(Mem{Base: x, Disp: off}, b)
@@ -229,7 +214,7 @@ func axpyAVX512() {
 	y, x := Load(Param("y").Base(), GP64()), Load(Param("x").Base(), GP64())
 	a, p := ZMM(), ZMM()
 	VBROADCASTSS(NewParamAddr("a", 24), a)
-	each("x", 16, func() {
+	Each("x", 16, func() {
 		VMULPS(Mem{Base: x}, a, p)
 		VADDPS(Mem{Base: y}, p, p)
 		VMOVUPS(p, Mem{Base: y})
@@ -246,7 +231,7 @@ func dotInt8AVX512() {
 	w, x := Load(Param("w").Base(), GP64()), Load(Param("x").Base(), GP64())
 	sum, a, b := ZMM(), ZMM(), ZMM()
 	VPXORD(sum, sum, sum)
-	each("x", 64, func() {
+	Each("x", 64, func() {
 		for off := 0; off < 64; off += 32 {
 			VPMOVSXBW(Mem{Base: w, Disp: off}, a)
 			VPMOVSXBW(Mem{Base: x, Disp: off}, b)
@@ -273,7 +258,7 @@ func dotInt8VNNI() {
 	c := GP32()
 	MOVL(U32(0x80808080), c)
 	VPBROADCASTD(c, flip)
-	each("x", 64, func() {
+	Each("x", 64, func() {
 		VMOVDQU32(Mem{Base: w}, a)
 		VPXORD(Mem{Base: x}, flip, b)
 		VPDPBUSD(a, b, sum)
@@ -286,106 +271,4 @@ func dotInt8VNNI() {
 	VEXTRACTI64X4(Imm(1), sum, half)
 	VPADDD(half, sum.AsY(), half)
 	storeSum(half)
-}
-
-// fields of a grid, in the order in which they are passed.
-const (
-	scale = iota
-	sub
-	add
-	lo
-	hi
-	off
-	bias
-	fields
-)
-
-// broadcast loads the fields of a Grid that is the first parameter.
-func broadcast(vector func() VecVirtual) (g [fields]VecVirtual) {
-	for i := range g {
-		g[i] = vector()
-		VBROADCASTSS(NewParamAddr(fmt.Sprintf("g_%d", i), 4*i), g[i])
-	}
-	return g
-}
-
-// gridErrors leaves in e what the grid makes of x less x.
-func gridErrors(g [fields]VecVirtual, x, e VecVirtual, round func()) {
-	VSUBPS(g[sub], x, e)
-	VDIVPS(g[scale], e, e)
-	VADDPS(g[add], e, e)
-	VMAXPS(g[lo], e, e)
-	VMINPS(g[hi], e, e)
-	round()
-	VSUBPS(g[off], e, e)
-	VMULPS(g[scale], e, e)
-	VADDPS(g[bias], e, e)
-	VSUBPS(x, e, e)
-}
-
-const gridSignature = "func(g [7]float32, w, d []float32) [8]float64"
-
-func gridErrorAVX2() {
-	TEXT("gridErrorAVX2", NOSPLIT, gridSignature)
-	Doc("gridErrorAVX2 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.")
-	g := broadcast(func() VecVirtual { return YMM() })
-	w, d := Load(Param("w").Base(), GP64()), Load(Param("d").Base(), GP64())
-	sums := [2]VecVirtual{YMM(), YMM()}
-	for _, s := range sums {
-		VXORPD(s, s, s)
-	}
-	x, e := YMM(), YMM()
-	wide, weight := YMM(), YMM()
-	each("w", 8, func() {
-		VMOVUPS(Mem{Base: w}, x)
-		gridErrors(g, x, e, func() { VROUNDPS(Imm(0), e, e) })
-		for i, s := range sums {
-			half := e.AsX()
-			if i == 1 {
-				half = XMM()
-				VEXTRACTF128(Imm(1), e, half)
-			}
-			VCVTPS2PD(half, wide)
-			VMULPD(wide, wide, wide)
-			VCVTPS2PD(Mem{Base: d, Disp: 16 * i}, weight)
-			VMULPD(weight, wide, wide)
-			VADDPD(wide, s, s)
-		}
-		ADDQ(Imm(32), w)
-		ADDQ(Imm(32), d)
-	})
-	VMOVUPS(sums[0], NewParamAddr("ret", 80))
-	VMOVUPS(sums[1], NewParamAddr("ret_4", 112))
-	VZEROUPPER()
-	RET()
-}
-
-func gridErrorAVX512() {
-	TEXT("gridErrorAVX512", NOSPLIT, gridSignature)
-	Doc("gridErrorAVX512 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.")
-	g := broadcast(func() VecVirtual { return ZMM() })
-	w, d := Load(Param("w").Base(), GP64()), Load(Param("d").Base(), GP64())
-	sum, x, e, wide, weight := ZMM(), ZMM(), ZMM(), ZMM(), ZMM()
-	VXORPD(sum.AsY(), sum.AsY(), sum.AsY())
-	each("w", 16, func() {
-		VMOVUPS(Mem{Base: w}, x)
-		gridErrors(g, x, e, func() { VRNDSCALEPS(Imm(0), e, e) })
-		for i := range 2 {
-			half := e.AsY()
-			if i == 1 {
-				half = YMM()
-				VEXTRACTF64X4(Imm(1), e, half)
-			}
-			VCVTPS2PD(half, wide)
-			VMULPD(wide, wide, wide)
-			VCVTPS2PD(Mem{Base: d, Disp: 32 * i}, weight)
-			VMULPD(weight, wide, wide)
-			VADDPD(wide, sum, sum)
-		}
-		ADDQ(Imm(64), w)
-		ADDQ(Imm(64), d)
-	})
-	VMOVUPS(sum, NewParamAddr("ret", 80))
-	VZEROUPPER()
-	RET()
 }

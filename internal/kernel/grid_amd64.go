@@ -1,0 +1,10 @@
+//go:build !purego
+
+package kernel
+
+//go:generate go -C _asm run ./grid -out ../grid_amd64.s -stubs ../grid_stubs_amd64.go -pkg kernel
+
+var (
+	gridsAVX2   = grids{gridErrorAVX2}
+	gridsAVX512 = grids{gridErrorAVX512}
+)
