@@ -28,7 +28,7 @@ func load(t *testing.T, f *hf.Folder, err error, mode runtime.Mode, threads int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := runtime.Load(b, mode, threads)
+	m, err := runtime.Load(b, runtime.Config{Mode: mode, Threads: threads})
 	if err != nil {
 		t.Fatal(err)
 	}

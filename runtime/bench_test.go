@@ -21,7 +21,7 @@ func demoModel(t testing.TB, mode Mode, threads int) *Model {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Set.Close() })
-	m, err := Load(b, mode, threads)
+	m, err := Load(b, Config{Mode: mode, Threads: threads})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,7 +156,7 @@ func tryOpen(t testing.TB, files fs.FS) (*build.Build, error) {
 
 func load(t testing.TB, b *build.Build, mode Mode, threads int) *Model {
 	t.Helper()
-	m, err := Load(b, mode, threads)
+	m, err := Load(b, Config{Mode: mode, Threads: threads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,4 +247,13 @@ func argmax(x []float32) int32 {
 		}
 	}
 	return int32(best)
+}
+
+// startTeam starts threads that are not pinned, which cannot fail.
+func startTeam(size int) *team {
+	t, err := newTeam(size, nil)
+	if err != nil {
+		panic(err)
+	}
+	return t
 }

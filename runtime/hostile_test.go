@@ -72,7 +72,7 @@ func TestLies(t *testing.T) {
 			b, err := tryOpen(t, edit(t, g, tt.keys))
 			if err == nil {
 				var m *Model
-				if m, err = Load(b, F32, 1); err == nil {
+				if m, err = Load(b, Config{Threads: 1}); err == nil {
 					defer m.Close()
 					_, err = m.NewSession(0, KVF32)
 				}
@@ -180,7 +180,7 @@ func TestNonFinite(t *testing.T) {
 // Float types that no model has are refused by name.
 func TestWrongTypes(t *testing.T) {
 	b := expandTo(t, readGolden(t, "llama-plain"), safetensors.F64)
-	if _, err := Load(b, F32, 1); err == nil || !strings.Contains(err.Error(), "is F64") {
+	if _, err := Load(b, Config{Threads: 1}); err == nil || !strings.Contains(err.Error(), "is F64") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -61,6 +61,15 @@ func loadMatrix(b *build.Build, t *hf.Tensor) (*matrix, error) {
 	return m, nil
 }
 
+// bytes returns the memory of a matrix.
+func (m *matrix) bytes() int64 {
+	n := int64(len(m.raw)) + 4*int64(len(m.bias))
+	if m.q != nil {
+		n += int64(len(m.q.codes)) + 4*int64(len(m.q.scales)+len(m.q.biases)) + int64(len(m.q.zeros))
+	}
+	return n
+}
+
 // transpose turns [rows, cols] elements of size bytes into [cols, rows].
 func transpose(src []byte, rows, cols, size int) []byte {
 	dst := make([]byte, len(src))

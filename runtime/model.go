@@ -41,6 +41,7 @@ type Model struct {
 	state     *state
 	running   atomic.Bool // a forward pass is running, or the model is closed
 	calls     uint64      // of Forward
+	profile   *Profile    // nil: not measured
 }
 
 // norm is the weight of a norm, and the bias of a LayerNorm.
@@ -66,8 +67,15 @@ type layer struct {
 // expert is one MLP of a mixture.
 type expert struct{ gate, up, down *matrix }
 
-// Load reads the weights of a build. threads is the number of threads of every step.
-func Load(b *build.Build, mode Mode, threads int) (*Model, error) {
+// Config says how a model is run.
+type Config struct {
+	Mode    Mode
+	Threads int   // of every step; at least one
+	CPUs    []int // processors to which the threads are pinned, in turn; none: where the system puts them
+}
+
+// Load reads the weights of a build.
+func Load(b *build.Build, c Config) (*Model, error) {
 	switch {
 	case b.Arch.Name == "generic":
 		return nil, errors.New("runtime: a model without an architecture's table cannot run")
@@ -78,7 +86,7 @@ func Load(b *build.Build, mode Mode, threads int) (*Model, error) {
 	case len(b.Missing) > 0:
 		return nil, fmt.Errorf("runtime: %s is missing", b.Missing[0])
 	}
-	m := &Model{Arch: b.Arch, Mode: mode, layers: make([]layer, b.Arch.Layers)}
+	m := &Model{Arch: b.Arch, Mode: c.Mode, layers: make([]layer, b.Arch.Layers)}
 	for i := range m.layers {
 		m.layers[i].Block = b.Arch.Blocks[i]
 		m.layers[i].rope = m.ropeIndex(b.Arch.Blocks[i].Rope)
@@ -99,7 +107,10 @@ func Load(b *build.Build, mode Mode, threads int) (*Model, error) {
 			x.q.cuts = m.cut(x.q.blocks)
 		}
 	})
-	m.team = newTeam(max(threads, 1))
+	var err error
+	if m.team, err = newTeam(max(c.Threads, 1), c.CPUs); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -262,12 +273,7 @@ func (m *Model) Width() int { return m.head.n }
 // Bytes is the memory of the weights.
 func (m *Model) Bytes() int64 {
 	var n int64
-	m.matrices(func(x *matrix) {
-		n += int64(len(x.raw)) + 4*int64(len(x.bias))
-		if x.q != nil {
-			n += int64(len(x.q.codes)) + 4*int64(len(x.q.scales)+len(x.q.biases)) + int64(len(x.q.zeros))
-		}
-	})
+	m.matrices(func(x *matrix) { n += x.bytes() })
 	return n
 }
 

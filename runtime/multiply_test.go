@@ -110,7 +110,7 @@ func TestPackedRows(t *testing.T) {
 // walkerFor makes one thread that can multiply.
 func walkerFor(t *testing.T, mode Mode, n int, list ...*matrix) *walker {
 	t.Helper()
-	m := &Model{Mode: mode, team: newTeam(1)}
+	m := &Model{Mode: mode, team: startTeam(1)}
 	t.Cleanup(m.Close)
 	s := &state{m: m, n: n}
 	k, blocks := 0, 1
@@ -258,7 +258,7 @@ func TestPreparedInputsOfThreads(t *testing.T) {
 			want[i], got[i] = make([]float32, tokens*n), make([]float32, tokens*n)
 			alone.multiply(m, x, want[i], n)
 		}
-		team := newTeam(size)
+		team := startTeam(size)
 		first := walkerFor(t, mode, tokens, list...)
 		for range 20 {
 			team.run(func(tid int) {

@@ -206,7 +206,7 @@ func TestClose(t *testing.T) {
 // The threads of a team meet at every barrier, with more of them than processors.
 func TestBarrier(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 9} {
-		team := newTeam(size)
+		team := startTeam(size)
 		counts := make([]int, size) // each written by one thread, read by all behind a barrier
 		for range 20 {
 			clear(counts)

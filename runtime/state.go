@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"nibble/internal/kernel"
 	"nibble/quant"
@@ -57,6 +58,7 @@ type walker struct {
 	bytes  []int8
 	angle  []angle // of every rope
 	have   actsKey // what s.acts holds
+	clock  stopwatch
 }
 
 // angle holds the frequencies of a rope for sequences of some length.
@@ -160,7 +162,14 @@ func (s *state) run(emit Emit) error {
 	if need := wanted * s.m.head.n; len(s.logits) < need {
 		s.logits = make([]float32, need)
 	}
-	s.m.team.run(s.step)
+	if p := s.m.profile; p != nil {
+		start := time.Now()
+		s.m.team.run(s.step)
+		p.Wall += time.Since(start)
+		p.Steps++
+	} else {
+		s.m.team.run(s.step)
+	}
 	for i := range s.slots {
 		x := &s.slots[i]
 		if x.logit < 0 || emit == nil {
@@ -180,6 +189,7 @@ func (s *state) run(emit Emit) error {
 // walk is a step for one thread.
 func (w *walker) walk() {
 	w.have = actsKey{}
+	w.clock.start(w.m.profile != nil)
 	w.embed()
 	w.angles()
 	w.team.barrier()

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -10,7 +11,8 @@ import (
 type team struct {
 	size int
 	work func(tid int)
-	wake []chan struct{} // one per thread but the caller's
+	own  bool            // thread 0 is the caller of run
+	wake []chan struct{} // of the other threads
 	done chan struct{}
 
 	arrived atomic.Int32
@@ -21,21 +23,39 @@ type team struct {
 	closed  bool
 }
 
-// newTeam starts size-1 goroutines; the caller of run is the first of the team.
-func newTeam(size int) *team {
-	t := &team{size: size, done: make(chan struct{}, size)}
+// newTeam starts the threads. The caller of run is the first of them, unless they are pinned to processors, in turn.
+func newTeam(size int, cpus []int) (*team, error) {
+	t := &team{size: size, own: len(cpus) == 0, done: make(chan struct{}, size)}
 	t.cond = sync.NewCond(&t.mu)
-	for tid := 1; tid < size; tid++ {
+	first := 0
+	if t.own {
+		first = 1
+	}
+	failed := make(chan error, size)
+	for tid := first; tid < size; tid++ {
 		c := make(chan struct{}, 1)
 		t.wake = append(t.wake, c)
 		go func() {
+			var err error
+			if !t.own {
+				err = pin(cpus[tid%len(cpus)])
+			}
+			failed <- err
 			for range c {
 				t.work(tid)
 				t.done <- struct{}{}
 			}
 		}()
 	}
-	return t
+	var err error
+	for range t.wake {
+		err = errors.Join(err, <-failed)
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
 }
 
 // run lets every thread call work with its number, and returns when all have.
@@ -44,7 +64,9 @@ func (t *team) run(work func(tid int)) {
 	for _, c := range t.wake {
 		c <- struct{}{}
 	}
-	work(0)
+	if t.own {
+		work(0)
+	}
 	for range t.wake {
 		<-t.done
 	}

@@ -79,12 +79,12 @@ func (t *textCheck) compare(cmd *cobra.Command, flags common, reference, b *buil
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRunner(reference, "the reference", runtime.F32, runtime.KVF32, flags.threads)
+	r, err := newRunner(reference, "the reference", runtime.KVF32, runtime.Config{Threads: flags.threads})
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	x, err := newRunner(b, "the build", t.mode, runtime.KVF32, flags.threads)
+	x, err := newRunner(b, "the build", runtime.KVF32, runtime.Config{Mode: t.mode, Threads: flags.threads})
 	if err != nil {
 		return nil, err
 	}

@@ -82,8 +82,8 @@ func (o *compareOptions) openBoth(cmd *cobra.Command, args []string) (reference,
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		if reference, err = newRunner(original, demoName, exact.mode, exact.kv, o.threads); err == nil {
-			b, err = newRunner(built, demoName+"-awq-g128", o.mode, o.kv, o.threads)
+		if reference, err = newRunner(original, demoName, exact.kv, exact.config()); err == nil {
+			b, err = newRunner(built, demoName+"-awq-g128", o.kv, o.config())
 		}
 		if err != nil {
 			remove()

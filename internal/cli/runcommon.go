@@ -29,9 +29,16 @@ type running struct {
 	source
 	activations, cache, kernel string
 	context                    int
+	cpus                       string
 
 	mode runtime.Mode // of activations
 	kv   runtime.KV   // of cache
+	cpu  []int        // of cpus
+}
+
+// config returns how a model is to be run.
+func (r *running) config() runtime.Config {
+	return runtime.Config{Mode: r.mode, Threads: r.threads, CPUs: r.cpu}
 }
 
 func (r *running) register(cmd *cobra.Command, context string) {
@@ -43,6 +50,7 @@ func (r *running) register(cmd *cobra.Command, context string) {
 	f.StringVar(&r.kernel, "kernel", "", "set of kernels to compute with; this machine has "+strings.Join(kernel.Names(), ", ")+
 		" (default: $NIBBLE_KERNEL, or the first)")
 	f.IntVar(&r.context, "context", 0, context)
+	f.StringVar(&r.cpus, "cpus", "", "processors to pin the threads to, one each in turn: 0-3,8 (Linux; default: where the system puts them)")
 }
 
 // check refuses values that no flag has, and reads them.
@@ -65,10 +73,37 @@ func (r *running) check() error {
 	if _, err := kernel.Active(); err != nil {
 		return coded{fmt.Errorf("NIBBLE_KERNEL: %w", err), exitUsage}
 	}
+	var err error
+	if r.cpu, err = processors(r.cpus); err != nil {
+		return usagef("--cpus: %w", err)
+	}
 	if r.context < 0 {
 		return usagef("--context %d: want a number of tokens, or 0 for the default", r.context)
 	}
 	return nil
+}
+
+// processors reads a list like 0-3,8.
+func processors(list string) (cpus []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	const most = 1 << 13
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		lo, err := strconv.Atoi(from)
+		hi := lo
+		if err == nil && isRange {
+			hi, err = strconv.Atoi(to)
+		}
+		if err != nil || lo < 0 || hi < lo || hi >= most {
+			return nil, fmt.Errorf("%q in %q: want a processor or a range, as in 0-3,8", part, list)
+		}
+		for cpu := lo; cpu <= hi; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
 }
 
 // names lists the keys of a table of flag values.
@@ -102,7 +137,7 @@ func (r *running) open(cmd *cobra.Command, args []string) (*runner, error) {
 	if !r.quiet {
 		notes(cmd, b.Notes)
 	}
-	x, err := newRunner(b, name, r.mode, r.kv, r.threads)
+	x, err := newRunner(b, name, r.kv, r.config())
 	if err != nil {
 		b.Set.Close()
 	}
@@ -110,8 +145,8 @@ func (r *running) open(cmd *cobra.Command, args []string) (*runner, error) {
 }
 
 // newRunner loads a build that is open.
-func newRunner(b *build.Build, name string, mode runtime.Mode, kv runtime.KV, threads int) (*runner, error) {
-	m, err := runtime.Load(b, mode, threads)
+func newRunner(b *build.Build, name string, kv runtime.KV, c runtime.Config) (*runner, error) {
+	m, err := runtime.Load(b, c)
 	if err != nil {
 		return nil, inputError(err)
 	}
