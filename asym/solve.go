@@ -54,12 +54,15 @@ func spanOf(lo, hi float32) float32 { return min(max(hi-lo, 1e-9), math.MaxFloat
 // code returns clamp(rint((x − b)/s), −8, 7), the code of x less 8.
 func (g Grid) code(x float32) float32 { return kernel.Nearest((x-g.Bias)/g.Scale, -8, 7) }
 
+// kernel returns the grid as the kernels have it.
+func (g Grid) kernel() kernel.Grid {
+	return kernel.Grid{Scale: g.Scale, Sub: g.Bias, Lo: -8, Hi: 7, Bias: g.Bias}
+}
+
 // Encode sets codes[i] = clamp(rint((w[i] − b)/s), −8, 7) + 8.
 func (g Grid) Encode(codes []uint8, w []float32) {
-	codes = codes[:len(w)]
-	for i, x := range w {
-		codes[i] = uint8(g.code(x) + 8)
-	}
+	k := g.kernel()
+	k.Encode(codes, w)
 }
 
 func encodeAt(codes []uint8, w []float32, g Grid) (scale, bias float32) {
@@ -136,7 +139,8 @@ func SearchGroup(w, d []float32, t safetensors.DType) Grid {
 
 // groupError returns Σ d (s·(q − 8) + b − w)², summed as kernel.GridError does.
 func (g Grid) groupError(w, d []float32) float64 {
-	return kernel.GridError(&kernel.Grid{Scale: g.Scale, Sub: g.Bias, Lo: -8, Hi: 7, Bias: g.Bias}, w, d)
+	k := g.kernel()
+	return kernel.GridError(&k, w, d)
 }
 
 // leastSquares solves the normal equations of Σ d (s·q + b − w)² for s and b, the value of code 0, unless the codes are

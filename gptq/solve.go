@@ -55,15 +55,21 @@ func rtn(w []float32, s quant.Spec) quant.IntGrid {
 	return g
 }
 
-// largest returns the first element of largest magnitude.
+// largest returns the first element of largest magnitude, 0 if all are 0.
 func largest(w []float32) float32 {
-	var extreme, most float32
-	for _, x := range w {
-		if a := abs(x); a > most {
-			extreme, most = x, a
+	lo, hi := quant.Extremes(w)
+	switch {
+	case hi > -lo:
+		return hi
+	case hi < -lo:
+		return lo
+	}
+	for _, x := range w { // both ends are as far out
+		if x == lo || x == hi {
+			return x
 		}
 	}
-	return extreme
+	return 0
 }
 
 func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }

@@ -385,3 +385,6 @@ func describe(c *Config, n naming) (*Architecture, error) {
 // Stack returns the stacked tensor that newer checkpoints hold the tensor in, its shape and the first element of this
 // one inside it. The name is "" for what is never stacked.
 func (t *Tensor) Stack() (name string, shape []int, at int64) { return t.stacked, t.stack, t.at }
+
+// Describe returns the table of a config, with the names that the hub's checkpoints have.
+func Describe(c *Config) (*Architecture, error) { return describe(c, namings(c)[0]) }

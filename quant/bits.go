@@ -1,5 +1,7 @@
 package quant
 
+import "nibble/internal/kernel"
+
 // Codes are stored as a little-endian bit stream: code i of a run occupies bits i·width to (i+1)·width−1, bit 0 being the
 // lowest bit of the first byte. Every packed layout is built of such streams; they differ in what runs along a stream
 // and in how its 32-bit words are arranged. At 3, 5, 6 and 7 bits a code may straddle two words.
@@ -12,10 +14,7 @@ func PackBits(dst []byte, codes []uint8, width int) {
 	switch width {
 	case 4:
 		n := len(codes) / 2
-		pairs := codes[:2*n]
-		for i := range n {
-			dst[i] = pairs[2*i] | pairs[2*i+1]<<4
-		}
+		kernel.JoinNibbles(dst, codes[:2*n])
 		if len(codes)%2 == 1 {
 			dst[n] = codes[2*n]
 			n++
@@ -47,11 +46,7 @@ func UnpackBits(codes []uint8, src []byte, width int) {
 	switch width {
 	case 4:
 		n := len(codes) / 2
-		pairs := codes[:2*n]
-		for i, b := range src[:n] {
-			pairs[2*i] = b & 15
-			pairs[2*i+1] = b >> 4
-		}
+		kernel.SplitNibbles(codes[:2*n], src)
 		if len(codes)%2 == 1 {
 			codes[2*n] = src[n] & 15
 		}
@@ -74,14 +69,7 @@ func UnpackBits(codes []uint8, src []byte, width int) {
 }
 
 // Transpose32 writes the transpose of src, a matrix of rows by cols 32-bit words, to dst.
-func Transpose32(dst, src []byte, rows, cols int) {
-	for r := range rows {
-		line := src[4*r*cols : 4*(r+1)*cols]
-		for c := range cols {
-			copy(dst[4*(c*rows+r):][:4], line[4*c:])
-		}
-	}
-}
+func Transpose32(dst, src []byte, rows, cols int) { kernel.Transpose32(dst, src, rows, cols) }
 
 // ZeroStreams packs the zero points of m along its rows, one stream for each group, and returns the streams one behind
 // the other, each in StreamBytes(m.N, m.Bits) bytes. The zero points of a symmetric grid are all Mid.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"nibble/internal/half"
+	"nibble/internal/kernel"
 	"nibble/safetensors"
 )
 
@@ -69,7 +70,7 @@ func RoundScale(s float32, d safetensors.DType) float32 {
 func EncodeFloats(dst []byte, src []float32, d safetensors.DType) {
 	switch d {
 	case safetensors.BF16:
-		half.EncodeBF16(dst, src)
+		kernel.NarrowBF16(dst, src)
 	case safetensors.F16:
 		half.EncodeF16(dst, src)
 	default:
@@ -81,7 +82,7 @@ func EncodeFloats(dst []byte, src []float32, d safetensors.DType) {
 func DecodeFloats(dst []float32, src []byte, d safetensors.DType) {
 	switch d {
 	case safetensors.BF16:
-		half.DecodeBF16(dst, src)
+		kernel.WidenBF16(dst, src)
 	case safetensors.F16:
 		half.DecodeF16(dst, src)
 	case safetensors.F64:
@@ -93,19 +94,8 @@ func DecodeFloats(dst []float32, src []byte, d safetensors.DType) {
 	}
 }
 
-// Extremes returns the smallest and the largest value of w, which is not empty.
-func Extremes(w []float32) (lo, hi float32) {
-	lo, hi = w[0], w[0]
-	for _, x := range w[1:] {
-		if x < lo {
-			lo = x
-		}
-		if x > hi {
-			hi = x
-		}
-	}
-	return lo, hi
-}
+// Extremes returns the smallest and the largest value of w, which is finite and not empty. A zero is a positive one.
+func Extremes(w []float32) (lo, hi float32) { return kernel.Extremes(w) }
 
 // EachGroup calls solve for every group of the matrix with the group's slot in Scales, its weights of w [m.N, m.K], the
 // weights d of their columns and the codes to be set. A nil d stands for ones.

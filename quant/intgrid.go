@@ -1,9 +1,6 @@
 package quant
 
-import (
-	"nibble/internal/half"
-	"nibble/internal/kernel"
-)
+import "nibble/internal/kernel"
 
 // IntGrid is the grid of one group with an integer zero, ŵ = Scale·(q − Zero) for codes q from 0 to Top = 2^bits − 1.
 // With Zero = 2^(bits−1) it is a symmetric one.
@@ -14,30 +11,32 @@ func SymmetricGrid(scale float32, bits int) IntGrid {
 	return IntGrid{scale, float32(int(1) << (bits - 1)), float32(int(1)<<bits - 1)}
 }
 
+// kernel returns the grid as the kernels have it.
+func (g IntGrid) kernel() kernel.Grid {
+	return kernel.Grid{Scale: g.Scale, Add: g.Zero, Hi: g.Top, Off: g.Zero}
+}
+
 // code returns the nearest code of x.
 func (g IntGrid) code(x float32) float32 { return kernel.Nearest(x/g.Scale+g.Zero, 0, g.Top) }
 
 // Encode sets codes[i] = clamp(rint(w[i]/s + z), 0, Top).
 func (g IntGrid) Encode(codes []uint8, w []float32) {
-	codes = codes[:len(w)]
-	for i, x := range w {
-		codes[i] = uint8(g.code(x))
-	}
+	k := g.kernel()
+	k.Encode(codes, w)
 }
 
 // EncodeBF16 is Encode in BF16 arithmetic on signed codes: w/s and w/s + z − M, M = 2^(bits−1), are rounded to BF16 before
 // the latter is rounded to an integer.
 func (g IntGrid) EncodeBF16(codes []uint8, w []float32) {
 	mid := (g.Top + 1) / 2
-	codes = codes[:len(w)]
-	for i, x := range w {
-		codes[i] = uint8(kernel.Nearest(half.RoundBF16(half.RoundBF16(x/g.Scale)+(g.Zero-mid)), -mid, mid-1) + mid)
-	}
+	k := kernel.Grid{Scale: g.Scale, Add: g.Zero - mid, Lo: -mid, Hi: mid - 1}
+	k.EncodeBF16(codes, w)
 }
 
 // Error returns Σ d (s·(q − z) − w)² for the nearest codes, summed as kernel.GridError does.
 func (g IntGrid) Error(w, d []float32) float64 {
-	return kernel.GridError(&kernel.Grid{Scale: g.Scale, Add: g.Zero, Hi: g.Top, Off: g.Zero}, w, d)
+	k := g.kernel()
+	return kernel.GridError(&k, w, d)
 }
 
 // LeastSquares returns the best scale for the codes of w, Σ d·w·a / Σ d·a² with a = q − z, unless every a is 0.

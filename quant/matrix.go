@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"nibble/internal/kernel"
 )
 
 // Zero is the kind of zero point a grid has.
@@ -93,6 +95,21 @@ func (m *Matrix) Resize(n int) {
 	}
 }
 
+// Part returns rows row0 to row0+n as a matrix that shares their memory.
+func (m *Matrix) Part(row0, n int) *Matrix {
+	g := m.Groups()
+	p := *m
+	p.N = n
+	p.Codes, p.Scales = m.Codes[row0*m.K:(row0+n)*m.K], m.Scales[row0*g:(row0+n)*g]
+	switch m.Zero {
+	case Integer:
+		p.Zeros = m.Zeros[row0*g : (row0+n)*g]
+	case Float:
+		p.Bias = m.Bias[row0*g : (row0+n)*g]
+	}
+	return &p
+}
+
 // Groups returns G, the number of groups in a row. The last one may be short.
 func (m *Matrix) Groups() int { return (m.K + m.Group - 1) / m.Group }
 
@@ -143,21 +160,16 @@ func (m *Matrix) DequantizeRow(dst []float32, n int) {
 		}
 		return
 	}
+	zero, bias := float32(m.Mid()), float32(math.Copysign(0, -1)) // −0 is no bias
 	for gr, s := range scales {
+		switch m.Zero {
+		case Integer:
+			zero = float32(m.Zeros[n*g+gr])
+		case Float:
+			bias = m.Bias[n*g+gr]
+		}
 		lo, hi := gr*m.Group, min((gr+1)*m.Group, m.K)
-		z := m.Mid()
-		if m.Zero == Integer {
-			z = int(m.Zeros[n*g+gr])
-		}
-		for k := lo; k < hi; k++ {
-			dst[k] = s * float32(int(codes[k])-z)
-		}
-		if m.Zero == Float {
-			b := m.Bias[n*g+gr]
-			for k := lo; k < hi; k++ {
-				dst[k] += b // a sum of its own: the product above is already rounded
-			}
-		}
+		kernel.Expand(dst[lo:hi], codes[lo:hi], s, zero, bias)
 	}
 }
 
@@ -187,6 +199,9 @@ var ErrNonFinite = errors.New("quant: weight is not finite")
 
 // NonFinite returns the index of the first NaN or infinity in w, or -1.
 func NonFinite(w []float32) int {
+	if kernel.Finite(w) {
+		return -1
+	}
 	for i, f := range w {
 		if math.Float32bits(f)&0x7f800000 == 0x7f800000 {
 			return i
@@ -204,36 +219,12 @@ type Noise struct {
 	Count  int64   // weights
 }
 
-// Add accounts for one row: the weights w and what the file makes of them. A row's sums run over four lanes, column by
-// column in turn, which are added up in pairs.
+// Add accounts for one row: the weights w and what the file makes of them. A row's sums are those of kernel.Noise.
 func (e *Noise) Add(w, deq []float32) {
-	var s0, s1, s2, s3, e0, e1, e2, e3 float64
-	most := e.Max
-	i := 0
-	for ; i+4 <= len(w); i += 4 {
-		x, y := (*[4]float32)(w[i:]), (*[4]float32)(deq[i:])
-		x0, x1, x2, x3 := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
-		d0, d1, d2, d3 := float64(y[0])-x0, float64(y[1])-x1, float64(y[2])-x2, float64(y[3])-x3
-		s0 += float64(x0 * x0)
-		s1 += float64(x1 * x1)
-		s2 += float64(x2 * x2)
-		s3 += float64(x3 * x3)
-		e0 += float64(d0 * d0)
-		e1 += float64(d1 * d1)
-		e2 += float64(d2 * d2)
-		e3 += float64(d3 * d3)
-		most = max(most, max(math.Abs(d0), math.Abs(d1)), max(math.Abs(d2), math.Abs(d3)))
-	}
-	for ; i < len(w); i++ {
-		x := float64(w[i])
-		d := float64(deq[i]) - x
-		s0 += float64(x * x)
-		e0 += float64(d * d)
-		most = max(most, math.Abs(d))
-	}
-	e.Signal += (s0 + s1) + (s2 + s3)
-	e.Error += (e0 + e1) + (e2 + e3)
-	e.Max = most
+	signal, errors, most := kernel.Noise(w, deq)
+	e.Signal += signal
+	e.Error += errors
+	e.Max = max(e.Max, most)
 	e.Count += int64(len(w))
 }
 

@@ -113,31 +113,19 @@ func (m *Model) check(in *Input) error {
 // layerStep is one decoder block for one thread.
 func (w *walker) layerStep(l *layer, index int) {
 	s, a := w.s, w.m.Arch
-	in := w.normed(s.norm, s.x, &l.attnNorm)
 	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
-	switch {
-	case l.qkv != nil:
-		w.multiply(l.qkv, in, s.wide, q+2*kv)
-		w.team.barrier()
-		w.split(s.wide, q, kv)
-	default:
-		w.multiply(l.q, in, s.q, q)
-		w.multiply(l.k, in, s.k, kv)
-		w.multiply(l.v, in, s.v, kv)
-	}
-	if l.headGate != nil {
-		w.multiply(l.headGate, in, s.gates, a.Heads)
-	}
-	w.team.barrier()
+	in := w.normed(&l.attnNorm)
+	w.multiply(l.attention, in, s.n, w.solo, target{s.q, q}, target{s.k, kv}, target{s.v, kv}, target{s.gates, a.Heads})
+	w.sync(opQKV)
 	w.positions(l)
-	w.team.barrier()
+	w.sync(opAttention)
 	w.attend(l, index)
-	w.team.barrier()
+	w.sync(opAttention)
 	w.remember(index)
-	w.multiply(l.o, s.att, s.out, a.Hidden)
-	w.team.barrier()
+	w.multiply(l.output, s.att, s.n, w.solo, target{s.out, a.Hidden})
+	w.sync(opO)
 	w.residual(&l.attnOut)
-	in = w.normed(s.norm, s.x, &l.mlpNorm)
+	in = w.normed(&l.mlpNorm)
 	if l.router != nil {
 		w.mixture(l, in)
 	} else {
@@ -146,29 +134,17 @@ func (w *walker) layerStep(l *layer, index int) {
 	w.residual(&l.mlpOut)
 }
 
-// split copies q, k and v out of a fused projection.
-func (w *walker) split(fused []float32, q, kv int) {
-	s := w.s
-	lo, hi := w.team.share(w.tid, s.n, 1)
-	for t := lo; t < hi; t++ {
-		row := fused[t*(q+2*kv) : (t+1)*(q+2*kv)]
-		copy(s.q[t*q:], row[:q])
-		copy(s.k[t*kv:], row[q:q+kv])
-		copy(s.v[t*kv:(t+1)*kv], row[q+kv:])
-	}
-}
-
-// normed returns x after a norm, in dst, or x itself where the architecture has none there.
-func (w *walker) normed(dst, x []float32, n *norm) []float32 {
+// normed returns the residual stream after a norm, or itself where the architecture has none there; this thread's rows.
+func (w *walker) normed(n *norm) []float32 {
+	lo, hi, x, dst := w.mine()
 	if n.weight == nil {
 		return x
 	}
 	d := w.m.Arch.Hidden
-	lo, hi := w.team.share(w.tid, w.s.n, 1)
 	for t := lo; t < hi; t++ {
 		w.apply(dst[t*d:(t+1)*d], x[t*d:(t+1)*d], n)
 	}
-	w.team.barrier()
+	w.clock.lap(opNorm)
 	return dst
 }
 
@@ -182,63 +158,56 @@ func (w *walker) apply(dst, x []float32, n *norm) {
 	kernel.RMSNorm(dst, x, n.weight, a.Eps, a.NormPlusOne)
 }
 
-// residual adds out, normed where the architecture says so, to the residual stream.
+// residual adds out, normed where the architecture says so, to this thread's rows of the residual stream.
 func (w *walker) residual(n *norm) {
 	s, a := w.s, w.m.Arch
 	d := a.Hidden
-	lo, hi := w.team.share(w.tid, s.n, 1)
+	lo, hi, x, scratch := w.mine()
 	for t := lo; t < hi; t++ {
-		out, x := s.out[t*d:(t+1)*d], s.x[t*d:(t+1)*d]
+		out := s.out[t*d : (t+1)*d]
 		if n.weight != nil {
-			w.apply(out, out, n)
+			w.apply(scratch[t*d:(t+1)*d], out, n)
+			out = scratch[t*d : (t+1)*d]
 		}
-		kernel.Axpy(x, a.ResidualScale, out)
+		kernel.Axpy(x[t*d:(t+1)*d], a.ResidualScale, out)
 	}
-	w.team.barrier()
+	w.clock.lap(opNorm)
 }
 
 // mlp is down(act(gate·x) ⊙ up·x), or down(act(up·x)) without a gate.
 func (w *walker) mlp(l *layer, in []float32) {
 	s, f := w.s, l.down.k
-	switch {
-	case l.gateUp != nil:
-		w.multiply(l.gateUp, in, s.wide, 2*f)
-		w.team.barrier()
-		w.gated(s.n, s.up, s.wide, s.wide[f:], f, 2*f)
-	case l.gate != nil:
-		w.multiply(l.gate, in, s.gate, f)
-		w.multiply(l.up, in, s.up, f)
-		w.team.barrier()
-		w.gated(s.n, s.up, s.gate, s.up, f, f)
-	default:
-		w.multiply(l.up, in, s.up, f)
-		w.team.barrier()
-		w.gated(s.n, s.up, s.up, nil, f, f)
-	}
-	w.team.barrier()
-	w.multiply(l.down, s.up, s.out, w.m.Arch.Hidden)
-	w.team.barrier()
+	w.multiplyGated(l.expand, in, s.n, w.solo, s.gate, s.up, f)
+	w.sync(opGateUp)
+	w.multiply(l.contract, s.up, s.n, w.solo, target{s.out, w.m.Arch.Hidden})
+	w.sync(opDown)
 }
 
-// gated sets dst = act(gate) ⊙ up for n tokens; rows of gate and up are stride apart. Without up it is act(gate).
-func (w *walker) gated(n int, dst, gate, up []float32, width, stride int) {
-	act := w.activation()
+// multiplyGated sets up = act(gate·x) ⊙ up·x, or act(up·x) for a group without a gate.
+func (w *walker) multiplyGated(g *group, in []float32, n int, solo bool, gate, up []float32, width int) {
+	if g.gated || g.activated {
+		w.multiply(g, in, n, solo, target{up, width})
+		return
+	}
+	w.multiply(g, in, n, solo, target{gate, width}, target{up, width})
+	w.sync(opGateUp)
 	lo, hi := w.team.share(w.tid, n*width, 1) // elements, so that a single token is shared too
-	for lo < hi {
-		t, from := lo/width, lo%width
-		to := min(width, from+hi-lo)
-		g, d := gate[t*stride+from:t*stride+to], dst[t*width+from:t*width+to]
-		if up == nil {
-			for i, v := range g {
-				d[i] = act(v)
-			}
-		} else {
-			u := up[t*stride+from : t*stride+to]
-			for i, v := range g {
-				d[i] = act(v) * u[i]
-			}
-		}
-		lo += to - from
+	w.gated(up[lo:hi], gate[lo:hi], up[lo:hi])
+}
+
+// gated sets dst = act(gate) ⊙ up.
+func (w *walker) gated(dst, gate, up []float32) {
+	act := w.activation()
+	for i, v := range gate {
+		dst[i] = act(v) * up[i]
+	}
+}
+
+// activate sets x = act(x).
+func (w *walker) activate(x []float32) {
+	act := w.activation()
+	for i, v := range x {
+		x[i] = act(v)
 	}
 }
 

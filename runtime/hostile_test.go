@@ -96,7 +96,7 @@ func TestVerify(t *testing.T) {
 		{"llama-plain", func(m *Model) { m.layers[1].o = nil }, "layer 1: o is missing"},
 		{"llama-plain", func(m *Model) { m.layers[0].up.n++ }, "layer 0: up"},
 		{"llama-plain", func(m *Model) { m.layers[0].down = nil }, "layer 0: down"},
-		{"phi3-window", func(m *Model) { m.layers[0].gateUp.n-- }, "layer 0: gate and up"},
+		{"phi3-window", func(m *Model) { m.layers[0].gate.n-- }, "layer 0: gate"},
 		{"spark2_5", func(m *Model) { m.layers[0].headGate.n-- }, "layer 0: the head gate"},
 		{"mixtral", func(m *Model) { m.layers[1].experts = m.layers[1].experts[:3] }, "layer 1: 3 experts, the config has"},
 		{"mixtral", func(m *Model) { m.layers[1].experts[2].up = nil }, "layer 1: expert 2: up is missing"},

@@ -1,245 +1,160 @@
 package runtime
 
 import (
-	"fmt"
+	"encoding/binary"
 
-	"nibble/build"
-	"nibble/hf"
 	"nibble/internal/half"
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
 
-// matrix is a weight matrix [n, k] as it is kept in memory: floats in the type of the file, or codes.
-type matrix struct {
-	n, k  int
-	bias  []float32 // [n]; nil for none
-	dtype safetensors.DType
-	raw   []byte  // [n, k] of dtype; nil for a quantized matrix
-	q     *packed // nil for a float matrix
-}
+// storage is the form in which a matrix is kept.
+type storage uint8
 
-// packed is a quantized matrix: codes with 4 bits or fewer two to a byte, others one.
-type packed struct {
+const (
+	floats storage = iota // rows of the file's type
+	pairs                 // panels of bfloat16
+	codes4                // panels of codes of up to four bits
+	codes8                // panels of codes of up to eight
+)
+
+// matrix is a weight matrix [n, k] as it is kept in memory.
+type matrix struct {
+	n, k    int
+	bias    []float32 // [n]; nil for none
+	storage storage
+	raw     []byte // floats: [n, k] of dtype; else the panels of package kernel, [n/16, …]
+	dtype   safetensors.DType
+
+	// Of panels:
+	cols *columns
+
+	// Of codes:
 	bits   int
 	zero   quant.Zero
-	codes  []byte    // [n, (k+1)/2], the even column in the low half, or [n, k]
-	scales []float32 // [n, groups]
-	zeros  []uint8   // [n, groups], of an integer zero
-	biases []float32 // [n, groups], of a float zero
-	starts []int     // [groups+1], first column of every group
-	blocks []block   // runs of columns for int8 inputs
-	cuts   int       // number of the columns of blocks in Model.cuts
-	order  []int32   // column of the checkpoint at every place, where groups are not contiguous there; nil otherwise
+	scale  kernel.Float // type of scales and biases, the smallest that holds them exactly
+	scales []byte       // [n/16, groups, 16] of scale
+	zeros  []byte       // [n/16, groups, 16], of an integer zero
+	biases []byte       // [n/16, groups, 16] of scale, of a float zero
+	order  []int32      // column of the checkpoint at every place, where groups are not contiguous there; nil otherwise
 }
 
-// loadMatrix reads the matrix of a row of the table.
-func loadMatrix(b *build.Build, t *hf.Tensor) (*matrix, error) {
-	m := &matrix{n: t.Out(), k: t.In()}
-	if t.Source == "" {
-		l := b.Linears[t.Module()]
-		if l == nil {
-			return nil, fmt.Errorf("runtime: %s: its quantized tensors cannot be read", t.Name)
-		}
-		var err error
-		m.q, err = loadPacked(l)
-		return m, err
+// panelCount returns the number of panels of n rows.
+func panelCount(n int) int { return (n + kernel.PanelRows - 1) / kernel.PanelRows }
+
+// panelBytes returns the size of a panel.
+func (m *matrix) panelBytes() int {
+	switch m.storage {
+	case codes4:
+		return m.cols.padded * kernel.PanelRows / 2
+	case codes8:
+		return m.cols.padded * kernel.PanelRows
 	}
-	x, _ := b.Set.Lookup(t.Source)
-	if !x.DType.IsFloat() || x.DType == safetensors.F64 {
-		return nil, fmt.Errorf("runtime: %s is %s: weights are BF16, F16 or F32", t.Name, x.DType)
-	}
-	m.dtype = x.DType
-	size := x.DType.Bits() / 8
-	m.raw = make([]byte, m.n*m.k*size)
-	if err := b.Set.ReadAt(t.Source, m.raw, t.Offset*int64(size)); err != nil {
-		return nil, err
-	}
-	if t.Transposed {
-		m.raw = transpose(m.raw, m.k, m.n, size)
-	}
-	return m, nil
+	return m.cols.padded * kernel.PanelRows * 2
 }
+
+// mid is the code that is zero without a zero point.
+func (m *matrix) mid() int { return 1 << (m.bits - 1) }
 
 // bytes returns the memory of a matrix.
 func (m *matrix) bytes() int64 {
-	n := int64(len(m.raw)) + 4*int64(len(m.bias))
-	if m.q != nil {
-		n += int64(len(m.q.codes)) + 4*int64(len(m.q.scales)+len(m.q.biases)) + int64(len(m.q.zeros))
-	}
-	return n
+	return int64(len(m.raw)+len(m.scales)+len(m.zeros)+len(m.biases)) + 4*int64(len(m.bias))
 }
 
-// transpose turns [rows, cols] elements of size bytes into [cols, rows].
-func transpose(src []byte, rows, cols, size int) []byte {
-	dst := make([]byte, len(src))
-	for r := range rows {
-		for c := range cols {
-			copy(dst[(c*rows+r)*size:(c*rows+r+1)*size], src[(r*cols+c)*size:])
+// panel returns what the kernels read of panel p.
+func (m *matrix) panel(p int) kernel.Panel {
+	size := m.panelBytes()
+	x := kernel.Panel{Codes: m.raw[p*size : (p+1)*size]}
+	if m.storage != pairs {
+		per := m.cols.groups * kernel.PanelRows
+		part := func(b []byte, size int) []byte {
+			if b == nil {
+				return nil
+			}
+			return b[p*per*size : (p+1)*per*size]
 		}
+		x.Scales, x.Zeros, x.Biases = part(m.scales, m.scale.Size()), part(m.zeros, 1), part(m.biases, m.scale.Size())
 	}
-	return dst
+	return x
 }
 
-// loadPacked reads a quantized matrix strip by strip.
-func loadPacked(l quant.Linear) (*packed, error) {
-	n, k := l.Shape()
-	var p *packed
-	const strip = 256
-	for row0 := 0; row0 < n; row0 += strip {
-		m, err := l.Rows(row0, min(strip, n-row0))
-		if err != nil {
-			return nil, err
-		}
-		if p == nil {
-			p = newPacked(m, n)
-			p.blocks = cut(p.starts)
-		}
-		g := m.Groups()
-		copy(p.scales[row0*g:], m.Scales)
-		if m.Zero == quant.Integer {
-			copy(p.zeros[row0*g:], m.Zeros)
-		}
-		if m.Zero == quant.Float {
-			copy(p.biases[row0*g:], m.Bias)
-		}
-		for i := range m.N {
-			p.setRow(row0+i, k, m.Codes[i*k:(i+1)*k])
-		}
-	}
-	return p, nil
-}
-
-// newPacked allocates a matrix of n rows like those of the strip m.
-func newPacked(m *quant.Matrix, n int) *packed {
-	g := m.Groups()
-	p := &packed{bits: m.Bits, zero: m.Zero, scales: make([]float32, n*g)}
-	p.codes = make([]byte, n*p.stride(m.K))
-	switch m.Zero {
-	case quant.Integer:
-		p.zeros = make([]uint8, n*g)
-	case quant.Float:
-		p.biases = make([]float32, n*g)
-	}
-	p.starts = make([]int, g+1)
-	if m.GroupOf == nil {
-		for i := range p.starts {
-			p.starts[i] = min(i*m.Group, m.K)
-		}
-		return p
-	}
-	// Columns are kept group by group, in file order inside a group.
-	for _, gr := range m.GroupOf {
-		p.starts[gr+1]++
-	}
-	for i := range g {
-		p.starts[i+1] += p.starts[i]
-	}
-	next := append([]int(nil), p.starts...)
-	p.order = make([]int32, m.K)
-	for col, gr := range m.GroupOf {
-		p.order[next[gr]] = int32(col)
-		next[gr]++
-	}
-	return p
-}
-
-// cut splits groups into blocks of at most widestBlock columns.
-func cut(starts []int) []block {
-	var list []block
-	for g := range len(starts) - 1 {
-		for lo := starts[g]; lo < starts[g+1]; lo += widestBlock {
-			list = append(list, block{lo, min(lo+widestBlock, starts[g+1]), g})
-		}
-	}
-	return list
-}
-
-// stride returns the bytes of a row of k codes.
-func (p *packed) stride(k int) int {
-	if p.bits <= 4 {
-		return (k + 1) / 2
-	}
-	return k
-}
-
-// setRow stores the codes of a row, which are in file order.
-func (p *packed) setRow(n, k int, codes []uint8) {
-	row := p.codes[n*p.stride(k) : (n+1)*p.stride(k)]
-	for i := range k {
-		c := codes[i]
-		if p.order != nil {
-			c = codes[p.order[i]]
-		}
-		switch {
-		case p.bits > 4:
-			row[i] = c
-		case i%2 == 0:
-			row[i/2] = c
-		default:
-			row[i/2] |= c << 4
-		}
-	}
-}
-
-// centred writes the codes of row n less 2^(bits-1) to dst.
-func (p *packed) centred(dst []int8, n, k int) {
-	mid := int8(-128)
-	if p.bits < 8 {
-		mid = int8(1 << (p.bits - 1))
-	}
-	row := p.codes[n*p.stride(k) : (n+1)*p.stride(k)]
-	if p.bits > 4 {
-		for i, c := range row {
-			dst[i] = int8(c - uint8(mid))
-		}
-		return
-	}
-	for i, c := range row[:k/2] {
-		pair := dst[2*i : 2*i+2]
-		pair[0], pair[1] = int8(c&15)-mid, int8(c>>4)-mid
-	}
-	if k%2 == 1 {
-		dst[k-1] = int8(row[k/2]&15) - mid
-	}
-}
-
-// offset returns what group g of row n adds to its centred codes, as a float: 2^(bits-1) − z.
-func (p *packed) offset(i int) float32 {
-	if p.zero != quant.Integer {
-		return 0
-	}
-	return float32(int(1)<<(p.bits-1) - int(p.zeros[i]))
+// alike reports whether one product can take a panel of each matrix.
+func (m *matrix) alike(o *matrix) bool {
+	return m.storage == o.storage && m.cols == o.cols && m.scale == o.scale && m.bits == o.bits && m.order == nil && o.order == nil
 }
 
 // row writes row n to dst in float32, exactly as a file of its format dequantizes, in the matrix' own column order.
-func (m *matrix) row(dst []float32, codes []int8, n int) {
+// scratch has room for the padded row.
+func (m *matrix) row(dst []float32, scratch []uint8, n int) {
+	dst = dst[:m.k]
 	switch {
-	case m.q != nil:
-		m.q.row(dst[:m.k], codes[:m.k], n)
-	case m.dtype == safetensors.BF16:
-		half.DecodeBF16(dst[:m.k], m.raw[2*n*m.k:])
-	case m.dtype == safetensors.F16:
-		half.DecodeF16(dst[:m.k], m.raw[2*n*m.k:])
+	case m.storage == floats && m.dtype == safetensors.BF16:
+		half.DecodeBF16(dst, m.raw[2*n*m.k:])
+	case m.storage == floats && m.dtype == safetensors.F16:
+		half.DecodeF16(dst, m.raw[2*n*m.k:])
+	case m.storage == floats:
+		half.DecodeF32(dst, m.raw[4*n*m.k:])
+	case m.storage == pairs:
+		m.rowOfPairs(dst, n)
 	default:
-		half.DecodeF32(dst[:m.k], m.raw[4*n*m.k:])
+		m.rowOfCodes(dst, scratch, n)
 	}
 }
 
-func (p *packed) row(dst []float32, codes []int8, n int) {
-	p.centred(codes, n, len(dst))
-	groups := len(p.starts) - 1
-	for g := range groups {
-		i := n*groups + g
-		s, off := p.scales[i], p.offset(i)
-		lo, hi := p.starts[g], p.starts[g+1]
-		part, c := dst[lo:hi], codes[lo:hi]
-		c = c[:len(part)]
-		for j := range part {
-			part[j] = s * (float32(c[j]) + off)
+// natural writes row n in the checkpoint's column order, as a lookup table needs it.
+func (m *matrix) natural(dst, spare []float32, scratch []uint8, n int) {
+	if m.order == nil {
+		m.row(dst, scratch, n)
+		return
+	}
+	m.row(spare, scratch, n)
+	for i, c := range m.order {
+		dst[c] = spare[i]
+	}
+}
+
+func (m *matrix) rowOfPairs(dst []float32, n int) {
+	panel := m.raw[n/kernel.PanelRows*m.panelBytes():]
+	panel = panel[4*(n%kernel.PanelRows):]
+	const step = 4 * kernel.PanelRows
+	for _, s := range m.cols.spans {
+		for i := range s.n {
+			at := s.at + i
+			pair := at/4*2 + at%2 // of four columns the first step has 0 and 2, the second 1 and 3
+			dst[s.lo+i] = half.FromBF16(binary.LittleEndian.Uint16(panel[pair*step+at%4/2*2:]))
 		}
-		if p.zero == quant.Float {
-			b := p.biases[i]
+	}
+}
+
+func (m *matrix) rowOfCodes(dst []float32, codes []uint8, n int) {
+	panel := m.raw[n/kernel.PanelRows*m.panelBytes():]
+	panel = panel[4*(n%kernel.PanelRows):]
+	const step = 4 * kernel.PanelRows
+	codes = codes[:m.cols.padded]
+	if m.storage == codes4 {
+		for i := 0; i < len(codes); i += 8 {
+			v := binary.LittleEndian.Uint32(panel[i/8*step:])
+			binary.LittleEndian.PutUint32(codes[i:], v&0x0f0f0f0f)
+			binary.LittleEndian.PutUint32(codes[i+4:], v>>4&0x0f0f0f0f)
+		}
+	} else {
+		for i := 0; i < len(codes); i += 4 {
+			copy(codes[i:i+4], panel[i/4*step:])
+		}
+	}
+	for i, s := range m.cols.spans {
+		g := m.cell(n, int(m.cols.blocks[i].Group))
+		scale, z := m.scale.At(m.scales, g), int32(m.mid())
+		if m.zero == quant.Integer {
+			z = int32(m.zeros[g])
+		}
+		part, c := dst[s.lo:s.lo+s.n], codes[s.at:s.at+s.n]
+		for j := range part {
+			part[j] = scale * float32(int32(c[j])-z)
+		}
+		if m.zero == quant.Float {
+			b := m.scale.At(m.biases, g)
 			for j := range part {
 				part[j] += b
 			}
@@ -247,18 +162,7 @@ func (p *packed) row(dst []float32, codes []int8, n int) {
 	}
 }
 
-// loadVector reads a one-dimensional tensor as float32.
-func loadVector(b *build.Build, t *hf.Tensor) ([]float32, error) {
-	x, _ := b.Set.Lookup(t.Source)
-	if !x.DType.IsFloat() || x.DType == safetensors.F64 {
-		return nil, fmt.Errorf("runtime: %s is %s: vectors are BF16, F16 or F32", t.Name, x.DType)
-	}
-	v := make([]float32, t.Elements())
-	size := x.DType.Bits() / 8
-	raw := make([]byte, len(v)*size)
-	if err := b.Set.ReadAt(t.Source, raw, t.Offset*int64(size)); err != nil {
-		return nil, err
-	}
-	quant.DecodeFloats(v, raw, x.DType)
-	return v, nil
+// cell returns the place of a row's group among scales, zero points and biases.
+func (m *matrix) cell(row, group int) int {
+	return (row/kernel.PanelRows*m.cols.groups+group)*kernel.PanelRows + row%kernel.PanelRows
 }

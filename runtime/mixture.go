@@ -34,18 +34,18 @@ func newRouting(a *hf.Architecture, width int) routing {
 func (w *walker) mixture(l *layer, in []float32) {
 	s, a := w.s, w.m.Arch
 	r := &s.moe
-	w.multiply(l.router, in, r.probs, a.Experts)
-	w.team.barrier()
+	w.multiply(l.route, in, s.n, w.solo, target{r.probs, a.Experts})
+	w.sync(opRouter)
 	lo, hi := w.team.share(w.tid, s.n, 1)
 	for t := lo; t < hi; t++ {
 		w.choose(t)
 		clear(s.out[t*a.Hidden : (t+1)*a.Hidden])
 	}
-	w.team.barrier()
+	w.sync(opRouter)
 	if w.tid == 0 {
 		r.gather(s.n, a.TopK)
 	}
-	w.team.barrier()
+	w.sync(opRouter)
 	for e := range l.experts {
 		if len(r.tokens[e]) > 0 {
 			w.expert(&l.experts[e], in, r.tokens[e], r.factor[e])
@@ -89,27 +89,23 @@ func (r *routing) gather(n, k int) {
 	}
 }
 
-// expert runs one expert over its tokens.
+// expert runs one expert over its tokens. With one token every thread has its input.
 func (w *walker) expert(e *expert, in []float32, tokens []int, factor []float32) {
 	s, d := w.s, w.m.Arch.Hidden
 	r, n, f := &s.moe, len(tokens), e.down.k
 	lo, hi := w.team.share(w.tid, n, 1)
-	for i := lo; i < hi; i++ {
-		copy(r.in[i*d:(i+1)*d], in[tokens[i]*d:])
+	if !w.solo {
+		for i := lo; i < hi; i++ {
+			copy(r.in[i*d:(i+1)*d], in[tokens[i]*d:])
+		}
+		in = r.in
 	}
-	w.have = actsKey{} // the inputs are new although they are in the same place
-	w.team.barrier()
-	w.multiplyRows(e.gate, r.in, r.gate, f, n)
-	w.multiplyRows(e.up, r.in, r.up, f, n)
-	w.team.barrier()
-	w.gated(n, r.up, r.gate, r.up, f, f)
-	w.have = actsKey{}
-	w.team.barrier()
-	w.multiplyRows(e.down, r.up, r.out, d, n)
-	w.team.barrier()
-	lo, hi = w.team.share(w.tid, n, 1)
+	w.multiplyGated(e.expand, in, n, w.solo, r.gate, r.up, f)
+	w.sync(opExperts)
+	w.multiply(e.contract, r.up, n, w.solo, target{r.out, d})
+	w.sync(opExperts)
 	for i := lo; i < hi; i++ {
 		kernel.Axpy(s.out[tokens[i]*d:(tokens[i]+1)*d], factor[i], r.out[i*d:(i+1)*d])
 	}
-	w.team.barrier()
+	w.sync(opExperts)
 }

@@ -35,8 +35,10 @@ type Model struct {
 	head      *matrix    // [vocab, hidden]; embed if tied
 	final     norm       // before the head
 	layers    []layer    // decoder
+	logits    *group     // of head
 	ropes     []*hf.Rope // the different ones
-	cuts      [][]block  // the different divisions of columns into blocks
+	columns   []*columns // the different divisions into blocks
+	weights   arena
 	team      *team
 	state     *state
 	running   atomic.Bool // a forward pass is running, or the model is closed
@@ -53,19 +55,24 @@ type layer struct {
 	rope                               int  // index in Model.ropes; -1: none
 	attnNorm, attnOut, mlpNorm, mlpOut norm // [hidden]
 	qNorm, kNorm                       norm // [head_dim], or the whole vector
-	q, k, v                            *matrix
-	qkv                                *matrix // rows q, k, v
+	q, k, v, o                         *matrix
 	headGate                           *matrix // [heads, hidden]
-	o                                  *matrix
-	gate, up                           *matrix // gate is nil in an MLP without one
-	gateUp                             *matrix // rows gate, up
-	down                               *matrix
+	gate, up, down                     *matrix // gate is nil in an MLP without one
 	router                             *matrix // [experts, hidden]
 	experts                            []expert
+
+	attention *group // of q, k, v and headGate
+	output    *group // of o
+	route     *group // of router
+	expand    *group // of gate and up
+	contract  *group // of down
 }
 
 // expert is one MLP of a mixture.
-type expert struct{ gate, up, down *matrix }
+type expert struct {
+	gate, up, down   *matrix
+	expand, contract *group
+}
 
 // Config says how a model is run.
 type Config struct {
@@ -91,45 +98,68 @@ func Load(b *build.Build, c Config) (*Model, error) {
 		m.layers[i].Block = b.Arch.Blocks[i]
 		m.layers[i].rope = m.ropeIndex(b.Arch.Blocks[i].Rope)
 	}
-	for i := range b.Tensors {
-		if err := m.load(b, &b.Tensors[i]); err != nil {
-			return nil, err
+	l := &reader{b: b, m: m, threads: max(c.Threads, 1), cpus: c.CPUs}
+	if err := m.load(l); err != nil {
+		m.weights.close()
+		return nil, err
+	}
+	m.divide(l.threads)
+	return m, nil
+}
+
+// load reads all weights and starts the threads.
+func (m *Model) load(l *reader) (err error) {
+	for i := range l.b.Tensors {
+		if err := m.read(l, &l.b.Tensors[i]); err != nil {
+			return err
 		}
 	}
 	if m.head == nil {
 		m.head = m.embed
 	}
 	if err := m.verify(); err != nil {
-		return nil, err
+		return err
 	}
-	m.matrices(func(x *matrix) {
-		if x.q != nil {
-			x.q.cuts = m.cut(x.q.blocks)
-		}
-	})
-	var err error
-	if m.team, err = newTeam(max(c.Threads, 1), c.CPUs); err != nil {
-		return nil, err
-	}
-	return m, nil
+	m.team, err = newTeam(l.threads, l.cpus)
+	return err
 }
 
-// Close ends the model's threads. Closing again does nothing; a closed model runs no more.
+// divide makes the groups of matrices.
+func (m *Model) divide(threads int) {
+	of := func(list ...*matrix) *group { return newGroup(m.Mode, threads, list...) }
+	expand := func(gate, up *matrix) *group {
+		if gate == nil {
+			g := of(up)
+			g.activated = true
+			return g
+		}
+		if g := newGated(m.Mode, threads, gate, up); g != nil {
+			return g
+		}
+		return of(gate, up)
+	}
+	m.logits = of(m.head)
+	for i := range m.layers {
+		l := &m.layers[i]
+		l.attention, l.output = of(l.q, l.k, l.v, l.headGate), of(l.o)
+		if l.router == nil {
+			l.expand, l.contract = expand(l.gate, l.up), of(l.down)
+			continue
+		}
+		l.route = of(l.router)
+		for e := range l.experts {
+			x := &l.experts[e]
+			x.expand, x.contract = expand(x.gate, x.up), of(x.down)
+		}
+	}
+}
+
+// Close ends the model's threads and gives the memory of its weights back. Closing again does nothing; a closed model runs
+// no more.
 func (m *Model) Close() {
 	m.running.Store(true)
 	m.team.close()
-}
-
-// cut returns the number of a division into blocks: the same for all that have the same columns.
-func (m *Model) cut(blocks []block) int {
-	same := func(a, b block) bool { return a.lo == b.lo && a.hi == b.hi }
-	for i, have := range m.cuts {
-		if slices.EqualFunc(have, blocks, same) {
-			return i
-		}
-	}
-	m.cuts = append(m.cuts, blocks)
-	return len(m.cuts) - 1
+	m.weights.close()
 }
 
 func (m *Model) ropeIndex(r *hf.Rope) int {
@@ -145,8 +175,8 @@ func (m *Model) ropeIndex(r *hf.Rope) int {
 	return len(m.ropes) - 1
 }
 
-// load puts one tensor in its place.
-func (m *Model) load(b *build.Build, t *hf.Tensor) error {
+// read puts one tensor in its place.
+func (m *Model) read(l *reader, t *hf.Tensor) error {
 	switch t.Role {
 	case hf.Buffer:
 		return nil
@@ -156,10 +186,10 @@ func (m *Model) load(b *build.Build, t *hf.Tensor) error {
 		}
 		return nil
 	case hf.Bias:
-		return m.loadBias(b, t)
+		return m.readBias(l, t)
 	}
 	if n := m.norm(t); n != nil {
-		v, err := loadVector(b, t)
+		v, err := l.vector(t)
 		if strings.HasSuffix(t.Name, ".bias") {
 			n.bias = v
 		} else {
@@ -167,12 +197,49 @@ func (m *Model) load(b *build.Build, t *hf.Tensor) error {
 		}
 		return err
 	}
-	x, err := loadMatrix(b, t)
+	parts, err := m.parts(t)
 	if err != nil {
 		return err
 	}
-	*m.place(t) = x
+	for _, p := range parts {
+		if *p.place, err = l.matrix(t, p.row, p.n, m.multiplied(l, t)); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// multiplied reports whether a matrix is kept for the kernels, and not for lookups or as the reference.
+func (m *Model) multiplied(l *reader, t *hf.Tensor) bool {
+	isHead := func(t hf.Tensor) bool { return t.Role == hf.Head }
+	return m.Mode != F32 && t.Role != hf.Position && (t.Role != hf.Embedding || !slices.ContainsFunc(l.b.Tensors, isHead))
+}
+
+// part is rows of a tensor that are a matrix of their own.
+type part struct {
+	place  **matrix
+	row, n int
+}
+
+// parts returns the matrices that a tensor is made of.
+func (m *Model) parts(t *hf.Tensor) ([]part, error) {
+	a := m.Arch
+	var list []part
+	switch t.Role {
+	case hf.QKV:
+		l, q, kv := &m.layers[t.Layer], a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
+		list = []part{{&l.q, 0, q}, {&l.k, q, kv}, {&l.v, q + kv, kv}}
+	case hf.GateUp:
+		l, f := &m.layers[t.Layer], t.Out()/2
+		list = []part{{&l.gate, 0, f}, {&l.up, f, f}}
+	default:
+		return []part{{m.place(t), 0, t.Out()}}, nil
+	}
+	if last := list[len(list)-1]; last.row+last.n != t.Out() {
+		what := map[hf.Role]string{hf.QKV: "q, k and v", hf.GateUp: "gate and up"}[t.Role]
+		return nil, fmt.Errorf("runtime: layer %d: %s is [%d,%d], the model needs [%d,%d]", t.Layer, what, t.Out(), t.In(), last.row+last.n, a.Hidden)
+	}
+	return list, nil
 }
 
 // norm returns the place of a norm, nil for other roles.
@@ -232,8 +299,6 @@ func (m *Model) place(t *hf.Tensor) **matrix {
 		return &l.k
 	case hf.V:
 		return &l.v
-	case hf.QKV:
-		return &l.qkv
 	case hf.HeadGate:
 		return &l.headGate
 	case hf.O:
@@ -242,27 +307,35 @@ func (m *Model) place(t *hf.Tensor) **matrix {
 		return &l.gate
 	case hf.Up:
 		return &l.up
-	case hf.GateUp:
-		return &l.gateUp
 	case hf.Router:
 		return &l.router
 	}
 	return &l.down
 }
 
-// loadBias reads the bias of a matrix, which stands before it in the table.
-func (m *Model) loadBias(b *build.Build, t *hf.Tensor) error {
+// readBias reads the bias of a matrix, which stands before it in the table.
+func (m *Model) readBias(l *reader, t *hf.Tensor) error {
 	module := strings.TrimSuffix(t.Name, ".bias")
-	for i := range b.Tensors {
-		x := &b.Tensors[i]
+	for i := range l.b.Tensors {
+		x := &l.b.Tensors[i]
 		if x.Layer != t.Layer || x.Module() != module || x.Role == hf.Bias {
 			continue
 		}
-		v, err := loadVector(b, t)
-		if err == nil {
-			(*m.place(x)).bias = v
+		v, err := l.vector(t)
+		if err != nil {
+			return err
 		}
-		return err
+		parts, err := m.parts(x)
+		if err != nil {
+			return err
+		}
+		if len(v) != x.Out() {
+			return fmt.Errorf("runtime: %s has %d values, the model needs %d", t.Name, len(v), x.Out())
+		}
+		for _, p := range parts {
+			(*p.place).bias = v[p.row : p.row+p.n]
+		}
+		return nil
 	}
 	return fmt.Errorf("runtime: %s belongs to no matrix", t.Name)
 }
@@ -292,7 +365,7 @@ func (m *Model) matrices(f func(x *matrix)) {
 	}
 	for i := range m.layers {
 		l := &m.layers[i]
-		each(l.q, l.k, l.v, l.qkv, l.headGate, l.o, l.gate, l.up, l.gateUp, l.down, l.router)
+		each(l.q, l.k, l.v, l.headGate, l.o, l.gate, l.up, l.down, l.router)
 		for _, e := range l.experts {
 			each(e.gate, e.up, e.down)
 		}

@@ -1,196 +1,267 @@
 package runtime
 
 import (
-	"nibble/internal/half"
 	"nibble/internal/kernel"
 	"nibble/safetensors"
 )
 
-// acts are the inputs of a matrix, prepared for the way in which it is multiplied.
-type acts struct {
-	floats []float32 // [n, k], rounded or in another column order
-	codes  []int8    // [n, k]
-	scales []float32 // [n, blocks], or [n, 1]
-	sums   []int32   // [n, blocks]
-}
-
-// newActs makes room for inputs of so many columns and blocks; only what the mode needs.
-func newActs(mode Mode, columns, blocks int) acts {
-	a := acts{floats: make([]float32, chunk*columns)}
-	if mode == A8 || mode == A8Row {
-		a.codes, a.scales, a.sums = make([]int8, chunk*columns), make([]float32, chunk*blocks), make([]int32, chunk*blocks)
-	}
-	return a
-}
-
-// form is how inputs are prepared.
+// form is how the inputs of a matrix are prepared.
 type form uint8
 
 const (
 	asIs    form = iota // no preparation
 	ordered             // in the matrix' column order
-	rounded             // the same, rounded to bfloat16
+	paired              // bfloat16, in the order of pairs
 	blocked             // int8 per block
 	rowwise             // int8 per row
 )
 
-// actsKey says what acts holds, so that q, k and v prepare their input once.
-type actsKey struct {
-	x    *float32
-	n, k int
-	form form
-	cuts int // of an int8 form: where the blocks are
-}
-
 // form returns how the inputs of a matrix are prepared.
 func (m *matrix) form(mode Mode) form {
 	switch {
-	case mode == F32 && (m.q == nil || m.q.order == nil):
+	case mode == F32 && m.order == nil:
 		return asIs
 	case mode == F32:
 		return ordered
-	case mode == A16 || m.q == nil:
-		return rounded
+	case mode == A16 || m.storage == pairs:
+		return paired
 	case mode == A8:
 		return blocked
 	}
 	return rowwise
 }
 
-// block is a run of columns with one scale of the weights, and at most 128 long.
-type block struct{ lo, hi, group int }
+// acts are the inputs of a pass, prepared for the way in which it is multiplied.
+type acts struct {
+	floats []float32 // [n, k], in another column order
+	x      []byte    // [n, stride]: int8 or bfloat16 of the padded columns
+	stride int
+	scales []float32 // [blocks, rows]
+	sums   []int32   // [blocks, rows]: negative
+	totals []float32 // [blocks, rows]
+	rows   int
+}
 
-const widestBlock = 128
+// newActs makes room for n inputs of the matrices in list.
+func newActs(mode Mode, n int, list func(f func(m *matrix))) *acts {
+	a := &acts{rows: n + kernel.MostTokens}
+	columns, blocks, ints := 0, 0, false
+	list(func(m *matrix) {
+		if m.order != nil {
+			columns = max(columns, m.k)
+		}
+		if m.storage != floats && mode != F32 {
+			blocks = max(blocks, len(m.cols.blocks))
+			a.stride = max(a.stride, m.cols.padded*elements(m.form(mode)))
+			ints = ints || m.form(mode) >= blocked
+		}
+	})
+	a.floats = make([]float32, n*columns)
+	a.stride += 64 // rows of a power of two would share the same lines of a cache
+	a.x = make([]byte, a.rows*a.stride)
+	a.totals = make([]float32, a.rows*blocks)
+	if ints {
+		a.scales, a.sums = make([]float32, a.rows*blocks), make([]int32, a.rows*blocks)
+	}
+	return a
+}
 
-// multiply sets y[t, :] = W·x[t, :] + bias for all tokens of the chunk; rows of y are ldy apart.
-func (w *walker) multiply(m *matrix, x, y []float32, ldy int) { w.multiplyRows(m, x, y, ldy, w.s.n) }
+// elements is the size of an input's elements.
+func elements(f form) int {
+	if f == paired {
+		return 2
+	}
+	return 1
+}
 
-func (w *walker) multiplyRows(m *matrix, x, y []float32, ldy, n int) {
-	f := m.form(w.m.Mode)
-	in := w.prepare(m, f, x, n)
-	lo, hi := w.team.share(w.tid, m.n, 1)
-	for r := lo; r < hi; r++ {
-		var bias float32
+// target is where the results of a matrix go: row t of the inputs to y[t·ld:].
+type target struct {
+	y  []float32
+	ld int
+}
+
+// multiply sets the targets to W·x[t] + bias for n rows of x, which are ld apart; those of a gated group to
+// act(gate·x) ⊙ up·x. Every thread has the rows of x that belong to it; with solo, each has all of them.
+func (w *walker) multiply(g *group, x []float32, n int, solo bool, to ...target) {
+	for i := range g.passes {
+		p := &g.passes[i]
+		a := w.s.acts
+		if solo {
+			a = w.acts
+		} else if i > 0 {
+			w.sync(opOther) // the others may still read what is there
+		}
+		w.prepare(p, a, x, n, solo)
+		if !solo {
+			w.sync(opOther)
+		}
+		w.load(p, a)
+		for j := p.bounds[w.tid]; j < p.bounds[w.tid+1]; j++ {
+			u := &p.units[j]
+			w.compute(p, u, a, x, n)
+			if g.gated {
+				w.gate(u, n, to[0])
+				continue
+			}
+			w.put(g, u.a, u.pa, 0, n, to[u.which])
+			if u.pb != u.pa {
+				w.put(g, u.b, u.pb, kernel.PanelRows, n, to[u.which])
+			}
+		}
+	}
+}
+
+// put adds the bias to one panel of results and stores them, with the activation where that is all a group has.
+func (w *walker) put(g *group, m *matrix, panel, at, n int, to target) {
+	lo, hi := m.rows(panel)
+	for t := range n {
+		y := to.y[t*to.ld+lo : t*to.ld+hi]
+		copy(y, w.product.Y[t*2*kernel.PanelRows+at:])
 		if m.bias != nil {
-			bias = m.bias[r]
+			for i, b := range m.bias[lo:hi] {
+				y[i] += b
+			}
 		}
-		if f >= blocked {
-			w.integers(m, r, f, y, ldy, n, bias)
-			continue
+		if g.activated {
+			w.activate(y)
 		}
-		if f == asIs && n == 1 && m.q == nil && m.dtype == safetensors.BF16 {
-			y[r] = kernel.DotBF16(m.raw[2*r*m.k:], in[:m.k]) + bias
+	}
+}
+
+// gate stores act(gate) ⊙ up of a panel.
+func (w *walker) gate(u *unit, n int, to target) {
+	lo, hi := u.a.rows(u.pa)
+	for t := range n {
+		tile := w.product.Y[t*2*kernel.PanelRows : (t+1)*2*kernel.PanelRows]
+		g, up := tile[:hi-lo], tile[kernel.PanelRows:][:hi-lo]
+		if u.a.bias != nil {
+			kernel.Axpy(g, 1, u.a.bias[lo:hi])
+		}
+		if u.b.bias != nil {
+			kernel.Axpy(up, 1, u.b.bias[lo:hi])
+		}
+		w.gated(to.y[t*to.ld+lo:t*to.ld+hi], g, up)
+	}
+}
+
+// load points the product at prepared inputs.
+func (w *walker) load(p *pass, a *acts) {
+	if p.form < paired {
+		return
+	}
+	k := &w.product
+	k.Blocks = p.lead.cols.blocks
+	k.X, k.Stride, k.Row = a.x, int64(a.stride), int64(a.rows)
+	k.Scales, k.Sums, k.Totals = a.scales, a.sums, a.totals
+}
+
+// compute multiplies the panels of a unit by n inputs into the product's tile [n, 2, 16].
+func (w *walker) compute(p *pass, u *unit, a *acts, x []float32, n int) {
+	if p.form < paired {
+		if p.form == ordered {
+			x = a.floats
+		}
+		w.rows(u.a, u.pa, 0, x, n)
+		if u.a != u.b || u.pa != u.pb {
+			w.rows(u.b, u.pb, kernel.PanelRows, x, n)
+		}
+		return
+	}
+	k := &w.product
+	k.Panels[0], k.Panels[1] = u.a.panel(u.pa), u.b.panel(u.pb)
+	k.Scale = u.a.scale
+	if u.a.storage != pairs {
+		k.Mid = int64(u.a.mid())
+	}
+	switch {
+	case u.a.storage == pairs:
+		k.Pairs(n)
+	case p.form == paired && u.a.storage == codes4:
+		k.Codes4Pairs(n, w.unpacked)
+	case p.form == paired:
+		k.Codes8Pairs(n, w.unpacked)
+	case u.a.storage == codes4:
+		k.Codes4(n, w.unpacked)
+	default:
+		k.Codes8(n)
+	}
+}
+
+// rows multiplies the rows of a panel in float32.
+func (w *walker) rows(m *matrix, panel, at int, x []float32, n int) {
+	lo, hi := m.rows(panel)
+	for r := lo; r < hi; r++ {
+		y := w.product.Y[at+r-lo:]
+		if n == 1 && m.storage == floats && m.dtype == safetensors.BF16 {
+			y[0] = kernel.DotBF16(m.raw[2*r*m.k:], x[:m.k])
 			continue
 		}
 		row := w.row[:m.k]
 		m.row(row, w.codes, r)
-		if f == rounded && (m.q != nil || m.dtype != safetensors.BF16) {
-			for i, v := range row {
-				row[i] = half.RoundBF16(v)
-			}
-		}
 		for t := range n {
-			y[t*ldy+r] = kernel.Dot(row, in[t*m.k:(t+1)*m.k]) + bias
+			y[t*2*kernel.PanelRows] = kernel.Dot(row, x[t*m.k:(t+1)*m.k])
 		}
 	}
 }
 
-// integers computes one row of a quantized matrix with int8 inputs.
-func (w *walker) integers(m *matrix, r int, f form, y []float32, ldy, n int, bias float32) {
-	q, a := m.q, &w.s.acts
-	codes := w.codes[:m.k]
-	q.centred(codes, r, m.k)
-	groups := len(q.starts) - 1
-	per := len(q.blocks)
-	for t := range n {
-		x := a.codes[t*m.k : (t+1)*m.k]
-		var sum float32
-		for i, b := range q.blocks {
-			g := r*groups + b.group
-			dot := kernel.DotInt8(codes[b.lo:b.hi], x[b.lo:b.hi])
-			total := a.sums[t*per+i]
-			sx := a.scales[t*per+i]
-			// Σ s·(q − z)·x + b·x over the block, all but the scales in integers.
-			v := float32(q.scales[g] * float32(dot+int32(q.offset(g))*total))
-			if q.biases != nil {
-				v += float32(q.biases[g] * float32(total))
-			}
-			sum += float32(v * sx)
-		}
-		y[t*ldy+r] = sum + bias
+// prepare brings the rows of x that belong to this thread into the form that a pass wants.
+func (w *walker) prepare(p *pass, a *acts, x []float32, n int, solo bool) {
+	if p.form == asIs {
+		return
 	}
-}
-
-// prepare fills acts for n rows of x, unless they are there, and returns the float inputs to use.
-func (w *walker) prepare(m *matrix, f form, x []float32, n int) []float32 {
-	if f == asIs {
-		return x
+	lo, hi := 0, n
+	if !solo {
+		lo, hi = w.team.share(w.tid, n, 1)
 	}
-	key := actsKey{x: &x[0], n: n, k: m.k, form: f}
-	if f >= blocked {
-		key.cuts = m.q.cuts
-	}
-	a := &w.s.acts
-	if key == w.have && (m.q == nil || m.q.order == nil) {
-		return a.floats
-	}
-	w.team.barrier() // the others may still read what is there
-	w.have = key
-	if m.q != nil && m.q.order != nil {
-		w.have = actsKey{}
-	}
-	lo, hi := w.team.share(w.tid, n, 1)
+	m := p.lead
 	for t := lo; t < hi; t++ {
-		src, dst := x[t*m.k:(t+1)*m.k], a.floats[t*m.k:(t+1)*m.k]
-		if m.q != nil && m.q.order != nil {
-			for i, c := range m.q.order {
+		src := x[t*m.k : (t+1)*m.k]
+		if m.order != nil {
+			dst := a.floats[t*m.k : (t+1)*m.k]
+			for i, c := range m.order {
 				dst[i] = src[c]
 			}
 			src = dst
 		}
-		switch f {
-		case rounded:
-			for i, v := range src {
-				dst[i] = half.RoundBF16(v)
-			}
+		switch p.form {
+		case paired:
+			a.pair(m.cols, t, src)
 		case blocked, rowwise:
-			a.quantize(m.q.blocks, f, t, m.k, src)
+			w.quantize(a, m.cols, p.form, t, src)
 		}
 	}
-	w.team.barrier()
-	return a.floats
+}
+
+// pair rounds row t to bfloat16, in the order of pairs.
+func (a *acts) pair(c *columns, t int, x []float32) {
+	row := a.x[t*a.stride:]
+	for b, s := range c.spans {
+		clear(row[2*(s.at+s.n&^3) : 2*s.end()])
+		a.totals[b*a.rows+t] = kernel.RoundPairs(row[2*s.at:], x[s.lo:s.lo+s.n])
+	}
 }
 
 // quantize makes the int8 form of row t.
-func (a *acts) quantize(blocks []block, f form, t, k int, x []float32) {
-	codes := a.codes[t*k : (t+1)*k]
-	per := len(blocks)
-	var row float32
-	if f == rowwise {
-		row, _ = kernel.QuantizeInt8(codes, x)
-	}
-	for i, b := range blocks {
-		if f == blocked {
-			a.scales[t*per+i], a.sums[t*per+i] = kernel.QuantizeInt8(codes[b.lo:b.hi], x[b.lo:b.hi])
-			continue
+func (w *walker) quantize(a *acts, c *columns, f form, t int, x []float32) {
+	row := kernel.Int8s(a.x[t*a.stride : t*a.stride+c.padded])
+	if f == blocked {
+		for b, s := range c.spans {
+			var sum int32
+			a.scales[b*a.rows+t], sum = kernel.QuantizeInt8(row[s.at:s.at+s.n], x[s.lo:s.lo+s.n])
+			a.sums[b*a.rows+t] = -sum
+			clear(row[s.at+s.n : s.end()])
 		}
-		var sum int32
-		for _, c := range codes[b.lo:b.hi] {
-			sum += int32(c)
-		}
-		a.scales[t*per+i], a.sums[t*per+i] = row, sum
-	}
-}
-
-// natural writes row n in the checkpoint's column order, as a lookup table needs it.
-func (m *matrix) natural(dst []float32, codes []int8, scratch []float32, n int) {
-	if m.q == nil || m.q.order == nil {
-		m.row(dst, codes, n)
 		return
 	}
-	row := scratch[:m.k]
-	m.row(row, codes, n)
-	for i, c := range m.q.order {
-		dst[c] = row[i]
+	whole := w.whole[:len(x)]
+	scale, _ := kernel.QuantizeInt8(whole, x)
+	pad(c, row, whole)
+	for b, s := range c.spans {
+		var sum int32
+		for _, q := range whole[s.lo : s.lo+s.n] {
+			sum += int32(q)
+		}
+		a.scales[b*a.rows+t], a.sums[b*a.rows+t] = scale, -sum
+		clear(row[s.at+s.n : s.end()])
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"nibble/internal/half"
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -75,29 +76,33 @@ func eachMatrix(t *testing.T, f func(t *testing.T, r *rand.Rand, q *quant.Matrix
 	}
 }
 
-func pack(t *testing.T, q *quant.Matrix) *matrix {
+// pack lays a matrix out in memory, as the matrices of a model of its own.
+func pack(t *testing.T, q *quant.Matrix) *matrix { return packInto(t, &Model{}, q) }
+
+func packInto(t *testing.T, m *Model, q *quant.Matrix) *matrix {
 	t.Helper()
-	p, err := loadPacked(linear{q})
-	if err != nil {
+	t.Cleanup(m.weights.close)
+	x := &matrix{n: q.N, k: q.K}
+	if err := (&reader{m: m, threads: 2}).codes(x, linear{q}, 0); err != nil {
 		t.Fatal(err)
 	}
-	return &matrix{n: q.N, k: q.K, q: p}
+	return x
 }
 
 // A row in memory dequantizes to the bits that its file defines, in the order of columns or, for a lookup, of the file.
 func TestPackedRows(t *testing.T) {
 	eachMatrix(t, func(t *testing.T, r *rand.Rand, q *quant.Matrix) {
 		m := pack(t, q)
-		codes, scratch := make([]int8, q.K), make([]float32, q.K)
+		codes, scratch := make([]uint8, m.cols.padded), make([]float32, q.K)
 		want, got, row := make([]float32, q.K), make([]float32, q.K), make([]float32, q.K)
 		for n := range q.N {
 			q.DequantizeRow(want, n)
-			m.natural(got, codes, scratch, n)
+			m.natural(got, scratch, codes, n)
 			m.row(row, codes, n)
 			for i, v := range row {
 				col := i
-				if m.q.order != nil {
-					col = int(m.q.order[i])
+				if m.order != nil {
+					col = int(m.order[i])
 				}
 				if v != want[col] || got[i] != want[i] {
 					t.Fatalf("row %d, place %d: %v and %v, want %v and %v", n, i, v, got[i], want[col], want[i])
@@ -107,22 +112,74 @@ func TestPackedRows(t *testing.T) {
 	})
 }
 
+// Rows of a fused matrix begin anywhere.
+func TestPackedPart(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	q := randomMatrix(r, 90, 48, 4, 16, quant.Float, false)
+	model := &Model{}
+	t.Cleanup(model.weights.close)
+	m := &matrix{n: 37, k: q.K}
+	if err := (&reader{m: model, threads: 2}).codes(m, linear{q}, 45); err != nil {
+		t.Fatal(err)
+	}
+	want, got := make([]float32, q.K), make([]float32, q.K)
+	for n := range m.n {
+		q.DequantizeRow(want, 45+n)
+		if m.row(got, make([]uint8, m.cols.padded), n); !slices.Equal(got, want) {
+			t.Fatalf("row %d: %v, want %v", n, got, want)
+		}
+	}
+}
+
+// Scales are kept in the smallest type that holds all of them exactly.
+func TestSmallest(t *testing.T) {
+	for _, tt := range []struct {
+		values []float32
+		want   kernel.Float
+	}{
+		{[]float32{1, 0.5, -3}, kernel.BFloat16},
+		{[]float32{1, 1 + 1.0/1024}, kernel.Float16},
+		{[]float32{1 + 1.0/1024, 1e6}, kernel.Float32},
+		{[]float32{1 + 1.0/4096}, kernel.Float32},
+		{[]float32{1e6, 1}, kernel.Float32},
+	} {
+		if got := smallest(tt.values[:1], tt.values[1:]); got != tt.want {
+			t.Errorf("%v: %d, want %d", tt.values, got, tt.want)
+		}
+	}
+}
+
 // walkerFor makes one thread that can multiply.
 func walkerFor(t *testing.T, mode Mode, n int, list ...*matrix) *walker {
 	t.Helper()
 	m := &Model{Mode: mode, team: startTeam(1)}
 	t.Cleanup(m.Close)
 	s := &state{m: m, n: n}
-	k, blocks := 0, 1
+	s.acts = newActs(mode, n, func(f func(m *matrix)) {
+		for _, x := range list {
+			f(x)
+		}
+	})
+	return walkerOf(s, m.team, 0, list...)
+}
+
+func walkerOf(s *state, team *team, tid int, list ...*matrix) *walker {
+	w := &walker{s: s, m: s.m, team: team, tid: tid}
+	k := 0
 	for _, x := range list {
 		k = max(k, x.k)
-		if x.q != nil {
-			blocks = max(blocks, len(x.q.blocks))
-			x.q.cuts = m.cut(x.q.blocks)
+		if x.cols != nil {
+			k = max(k, x.cols.padded)
 		}
 	}
-	s.acts = newActs(mode, k, blocks)
-	return &walker{s: s, m: m, team: m.team, row: make([]float32, k), codes: make([]int8, k)}
+	w.row, w.codes, w.whole, w.unpacked = make([]float32, k), make([]uint8, k), make([]int8, k), make([]byte, 4*kernel.PanelRows*k)
+	w.product.Y = make([]float32, (s.n+kernel.MostTokens)*2*kernel.PanelRows)
+	return w
+}
+
+// times multiplies n inputs by one matrix.
+func (w *walker) times(m *matrix, x, y []float32, ld int) {
+	w.multiply(newGroup(w.m.Mode, w.team.size, m), x, w.s.n, false, target{y, ld})
 }
 
 // reference multiplies in float64 by the definition of the modes, from the matrix as the file has it.
@@ -140,7 +197,7 @@ func reference(q *quant.Matrix, mode Mode, x []float32, bias float32, row int) f
 	case F32, A16:
 		for i, v := range x {
 			if mode == A16 {
-				v, w[i] = half.RoundBF16(v), half.RoundBF16(w[i])
+				v = half.RoundBF16(v)
 			}
 			sum += float64(v) * float64(w[i])
 		}
@@ -152,7 +209,7 @@ func reference(q *quant.Matrix, mode Mode, x []float32, bias float32, row int) f
 	block := make([][2]int, q.K)
 	for i, v := range x {
 		g := group(i)
-		block[i] = [2]int{g, seen[g] / widestBlock}
+		block[i] = [2]int{g, seen[g] / kernel.WidestBlock}
 		if mode == A8Row {
 			block[i] = [2]int{}
 		}
@@ -184,7 +241,7 @@ func TestMultiply(t *testing.T) {
 		for _, mode := range []Mode{F32, A16, A8, A8Row} {
 			w := walkerFor(t, mode, tokens, m)
 			y := make([]float32, tokens*(q.N+2))
-			w.multiply(m, x, y, q.N+2)
+			w.times(m, x, y, q.N+2)
 			for i := range tokens {
 				in := x[i*q.K : (i+1)*q.K]
 				for n := 0; n < q.N; n += 1 + q.N/7 {
@@ -200,82 +257,100 @@ func TestMultiply(t *testing.T) {
 	})
 }
 
-// Matrices that read the same input prepare it once, but never share what is prepared differently: other blocks, though
-// as many of them; another order of columns; int8 for one and bfloat16 for the other.
-func TestPreparedInputs(t *testing.T) {
+// Matrices of one group read the same input, each prepared in its own way: other blocks, though as many of them; another
+// order of columns; int8 for one and bfloat16 for the other. Several threads give the bits of one.
+func TestGroup(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	const k, tokens = 176, 2
+	const k, tokens = 176, 5
+	model := &Model{}
 	var list []*matrix
-	for _, q := range []*quant.Matrix{
-		randomMatrix(r, 5, k, 4, 128, quant.Integer, false), // blocks of 128 and 48
-		randomMatrix(r, 5, k, 4, 88, quant.Float, false),    // blocks of 88 and 88
-		randomMatrix(r, 5, k, 4, 88, quant.Symmetric, false),
+	for i, q := range []*quant.Matrix{
+		randomMatrix(r, 50, k, 4, 128, quant.Integer, false), // blocks of 128 and 48
+		randomMatrix(r, 37, k, 4, 88, quant.Float, false),    // blocks of 88 and 88
+		randomMatrix(r, 70, k, 4, 88, quant.Symmetric, false),
 		randomMatrix(r, 5, k, 4, 88, quant.Symmetric, true),
-		randomMatrix(r, 5, k, 8, 16, quant.Symmetric, true),
+		randomMatrix(r, 33, k, 8, 16, quant.Symmetric, true),
+		nil,
+		randomMatrix(r, 18, k, 4, 128, quant.Symmetric, false),
 	} {
-		list = append(list, pack(t, q))
+		if q == nil {
+			raw := make([]byte, 2*5*k)
+			for i := range 5 * k {
+				half.EncodeBF16(raw[2*i:], []float32{float32(r.NormFloat64())})
+			}
+			list = append(list, &matrix{n: 5, k: k, dtype: safetensors.BF16, raw: raw})
+			continue
+		}
+		list = append(list, packInto(t, model, q))
+		if i == 4 {
+			list[i].bias = make([]float32, q.N)
+			list[i].bias[7] = 3
+		}
 	}
-	raw := make([]byte, 2*5*k)
-	for i := range 5 * k {
-		half.EncodeBF16(raw[2*i:], []float32{float32(r.NormFloat64())})
+	if list[0].cols == list[1].cols || list[1].cols != list[2].cols || list[0].cols != list[6].cols {
+		t.Fatal("divisions into blocks are mistaken for one another")
 	}
-	list = append(list, &matrix{n: 5, k: k, dtype: safetensors.BF16, raw: raw})
 	x := make([]float32, tokens*k)
 	for i := range x {
 		x[i] = float32(r.NormFloat64())
 	}
 	for _, mode := range []Mode{F32, A16, A8, A8Row} {
-		shared := walkerFor(t, mode, tokens, list...)
-		if list[0].q.cuts == list[1].q.cuts || list[1].q.cuts != list[2].q.cuts {
-			t.Fatal("divisions into blocks are mistaken for one another")
+		if mode != F32 {
+			list[5] = pairsOf(t, model, list[5])
 		}
-		for range 20 {
-			m := list[r.IntN(len(list))]
-			got, want := make([]float32, tokens*5), make([]float32, tokens*5)
-			shared.multiply(m, x, got, 5)
-			walkerFor(t, mode, tokens, list...).multiply(m, x, want, 5)
-			if !slices.Equal(got, want) {
-				t.Errorf("mode %d: %v after another matrix, %v alone", mode, got, want)
+		results := func() (to []target) {
+			for _, m := range list {
+				to = append(to, target{make([]float32, tokens*m.n), m.n})
 			}
+			return to
+		}
+		want := results()
+		for i, m := range list {
+			walkerFor(t, mode, tokens, m).times(m, x, want[i].y, m.n)
+		}
+		for _, size := range []int{1, 3, 16} {
+			team := startTeam(size)
+			first := walkerFor(t, mode, tokens, list...)
+			g := newGroup(mode, size, list...)
+			for range 10 {
+				got := results()
+				team.run(func(tid int) {
+					walkerOf(first.s, team, tid, list...).multiply(g, x, tokens, false, got...)
+					team.barrier()
+				})
+				for i := range list {
+					if !slices.Equal(got[i].y, want[i].y) {
+						t.Fatalf("mode %d, %d threads: matrix %d differs from what it is alone", mode, size, i)
+					}
+				}
+			}
+			team.close()
 		}
 	}
 }
 
-// Threads that multiply one matrix after another wait for each other before the prepared input is replaced.
-func TestPreparedInputsOfThreads(t *testing.T) {
-	r := rand.New(rand.NewPCG(9, 10))
-	const n, k, tokens, size = 40, 512, 4, 3
-	list := []*matrix{pack(t, randomMatrix(r, n, k, 4, 128, quant.Integer, false)), pack(t, randomMatrix(r, n, k, 4, 100, quant.Float, false)),
-		pack(t, randomMatrix(r, n, k, 8, 32, quant.Symmetric, true))}
-	x := make([]float32, tokens*k)
-	for i := range x {
-		x[i] = float32(r.NormFloat64())
+// pairsOf lays a matrix of floats out as pairs.
+func pairsOf(t *testing.T, model *Model, m *matrix) *matrix {
+	t.Helper()
+	if m.storage == pairs {
+		return m
 	}
-	for _, mode := range []Mode{F32, A16, A8, A8Row} {
-		alone := walkerFor(t, mode, tokens, list...)
-		want, got := make([][]float32, len(list)), make([][]float32, len(list))
-		for i, m := range list {
-			want[i], got[i] = make([]float32, tokens*n), make([]float32, tokens*n)
-			alone.multiply(m, x, want[i], n)
-		}
-		team := startTeam(size)
-		first := walkerFor(t, mode, tokens, list...)
-		for range 20 {
-			team.run(func(tid int) {
-				w := &walker{s: first.s, m: first.m, team: team, tid: tid, row: make([]float32, k), codes: make([]int8, k)}
-				for i, m := range list {
-					w.multiply(m, x, got[i], n)
-				}
-				team.barrier()
-			})
-			for i := range list {
-				if !slices.Equal(got[i], want[i]) {
-					t.Fatalf("mode %d, matrix %d differs from one thread's", mode, i)
-				}
-			}
-		}
-		team.close()
+	p := &matrix{n: m.n, k: m.k, bias: m.bias, storage: pairs, cols: model.share(newColumns([]int{0, m.k}))}
+	p.raw = make([]byte, panelCount(p.n)*p.panelBytes())
+	row, raw := make([]float32, m.k), make([]byte, 2*p.cols.padded)
+	for r := range m.n {
+		m.row(row, nil, r)
+		half.EncodeBF16(raw, row)
+		p.packPairs(r, raw)
 	}
+	back := make([]float32, m.k)
+	for r := range m.n {
+		m.row(row, nil, r)
+		if p.row(back, nil, r); m.dtype == safetensors.BF16 && !slices.Equal(row, back) {
+			t.Fatalf("row %d of pairs is %v, want %v", r, back, row)
+		}
+	}
+	return p
 }
 
 // Every float type of weights is read alike, by one token and by several.
@@ -297,7 +372,10 @@ func TestFloatWeights(t *testing.T) {
 			quant.EncodeFloats(m.raw, w, d)
 			for _, tokens := range []int{1, 3} {
 				y := make([]float32, tokens*n)
-				walkerFor(t, mode, tokens, m).multiply(m, x[:tokens*k], y, n)
+				if mode != F32 {
+					m = pairsOf(t, &Model{}, m)
+				}
+				walkerFor(t, mode, tokens, m).times(m, x[:tokens*k], y, n)
 				if want == nil {
 					want = y
 				}

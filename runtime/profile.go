@@ -119,7 +119,7 @@ func (m *Model) perToken(f func(x *matrix)) {
 	f(m.head)
 	for i := range m.layers {
 		l := &m.layers[i]
-		for _, x := range []*matrix{l.q, l.k, l.v, l.qkv, l.headGate, l.o, l.gate, l.up, l.gateUp, l.down, l.router} {
+		for _, x := range []*matrix{l.q, l.k, l.v, l.headGate, l.o, l.gate, l.up, l.down, l.router} {
 			if x != nil {
 				f(x)
 			}

@@ -19,17 +19,17 @@ type state struct {
 	n     int
 	slots []slot
 
-	x, norm, out   []float32 // [n, hidden]
-	q, att         []float32 // [n, heads·head_dim]
-	k, v           []float32 // [n, kv heads·head_dim]
-	keys, values   []byte    // the same as the cache will hold them, stride bytes a token
-	stride         int
-	gates          []float32   // [n, heads]
-	wide, gate, up []float32   // [n, widest fused projection], [n, MLP]
-	logits         []float32   // [wanted tokens, vocab]
-	cos, sin       [][]float32 // of every rope: [n, pairs]
-	acts           acts
-	moe            routing
+	x, norm, out []float32 // [n, hidden]
+	q, att       []float32 // [n, heads·head_dim]
+	k, v         []float32 // [n, kv heads·head_dim]
+	keys, values []byte    // the same as the cache will hold them, stride bytes a token
+	stride       int
+	gates        []float32   // [n, heads]
+	gate, up     []float32   // [n, MLP]
+	logits       []float32   // [wanted tokens, vocab]
+	cos, sin     [][]float32 // of every rope: [n, pairs]
+	acts         *acts
+	moe          routing
 }
 
 // slot is one token of a chunk.
@@ -47,18 +47,23 @@ type slot struct {
 
 // walker is one thread's part in a step, with buffers of its own.
 type walker struct {
-	s      *state
-	m      *Model
-	team   *team
-	tid    int
-	row    []float32 // one row of weights
-	codes  []int8    // its codes
-	scores []float32 // attention of one head
-	head   []float32 // a key or value
-	bytes  []int8
-	angle  []angle // of every rope
-	have   actsKey // what s.acts holds
-	clock  stopwatch
+	s        *state
+	m        *Model
+	team     *team
+	tid      int
+	solo     bool           // the step has one token: every thread has its residual stream, and prepares its inputs, itself
+	x, norm  []float32      // [hidden], of a single token
+	acts     *acts          // of a single token
+	product  kernel.Product // with room for the results of a chunk
+	unpacked []byte         // two panels of codes in another form
+	row      []float32      // one row of weights
+	codes    []uint8        // its codes
+	whole    []int8         // one row of inputs
+	scores   []float32      // attention of one head
+	head     []float32      // a key or value
+	bytes    []int8
+	angle    []angle // of every rope
+	clock    stopwatch
 }
 
 // angle holds the frequencies of a rope for sequences of some length.
@@ -72,11 +77,11 @@ func newState(m *Model) *state {
 	a := m.Arch
 	s := &state{m: m, slots: make([]slot, 0, chunk)}
 	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
-	mlp, widest, wide, blocks := 0, a.Hidden, 0, 1
+	mlp, widest, padded := 0, a.Hidden, 0
 	m.matrices(func(x *matrix) {
 		widest = max(widest, x.k)
-		if x.q != nil {
-			blocks = max(blocks, len(x.q.blocks))
+		if x.cols != nil {
+			padded = max(padded, x.cols.padded)
 		}
 	})
 	for i := range m.layers {
@@ -87,30 +92,31 @@ func newState(m *Model) *state {
 		for _, e := range l.experts {
 			mlp = max(mlp, e.down.k)
 		}
-		if l.qkv != nil {
-			wide = max(wide, l.qkv.n)
-		}
-		if l.gateUp != nil {
-			wide = max(wide, l.gateUp.n)
-		}
 	}
 	rows := func(width int) []float32 { return make([]float32, chunk*width) }
 	s.x, s.norm, s.out = rows(a.Hidden), rows(a.Hidden), rows(a.Hidden)
 	s.q, s.att, s.k, s.v, s.gates = rows(q), rows(q), rows(kv), rows(kv), rows(a.Heads)
-	s.wide, s.gate, s.up = rows(wide), rows(mlp), rows(mlp)
+	s.gate, s.up = rows(mlp), rows(mlp)
 	s.stride = 4 * (kv + a.KVHeads) // room for any type of cache
 	s.keys, s.values = make([]byte, chunk*s.stride), make([]byte, chunk*s.stride)
 	s.cos, s.sin = make([][]float32, len(m.ropes)), make([][]float32, len(m.ropes))
 	for i, r := range m.ropes {
 		s.cos[i], s.sin[i] = rows(r.Dim/2), rows(r.Dim/2)
 	}
-	s.acts = newActs(m.Mode, widest, blocks)
+	s.acts = newActs(m.Mode, chunk, m.matrices)
 	if a.Experts > 0 {
 		s.moe = newRouting(a, mlp)
 	}
 	for tid := range m.team.size {
-		s.walkers = append(s.walkers, &walker{s: s, m: m, team: m.team, tid: tid, row: make([]float32, widest),
-			codes: make([]int8, widest), head: make([]float32, a.HeadDim), bytes: make([]int8, a.HeadDim), angle: make([]angle, len(m.ropes))})
+		w := &walker{s: s, m: m, team: m.team, tid: tid, x: make([]float32, a.Hidden), norm: make([]float32, a.Hidden),
+			acts: newActs(m.Mode, 1, m.matrices), unpacked: make([]byte, 4*kernel.PanelRows*padded), row: make([]float32, widest),
+			codes: make([]uint8, max(widest, padded)), head: make([]float32, a.HeadDim), bytes: make([]int8, a.HeadDim),
+			angle: make([]angle, len(m.ropes))}
+		w.product.Y = make([]float32, (chunk+kernel.MostTokens)*2*kernel.PanelRows)
+		if m.Mode == A8Row {
+			w.whole = make([]int8, widest)
+		}
+		s.walkers = append(s.walkers, w)
 	}
 	s.step = func(tid int) { s.walkers[tid].walk() }
 	return s
@@ -188,25 +194,41 @@ func (s *state) run(emit Emit) error {
 
 // walk is a step for one thread.
 func (w *walker) walk() {
-	w.have = actsKey{}
 	w.clock.start(w.m.profile != nil)
+	w.solo = w.s.n == 1
 	w.embed()
 	w.angles()
-	w.team.barrier()
+	w.sync(opEmbed)
 	for i := range w.m.layers {
 		w.layerStep(&w.m.layers[i], i)
 	}
 	w.output()
+	w.sync(opHead)
+}
+
+// sync waits for the other threads; the time since the last sync was spent on an operation.
+func (w *walker) sync(o op) {
+	w.clock.lap(o)
 	w.team.barrier()
+	w.clock.lap(opWait)
+}
+
+// mine returns the tokens of which this thread has the residual stream, and the stream.
+func (w *walker) mine() (lo, hi int, x, norm []float32) {
+	if w.solo {
+		return 0, 1, w.x, w.norm
+	}
+	lo, hi = w.team.share(w.tid, w.s.n, 1)
+	return lo, hi, w.s.x, w.s.norm
 }
 
 // embed fills the residual stream.
 func (w *walker) embed() {
 	s, a := w.s, w.m.Arch
-	lo, hi := w.team.share(w.tid, s.n, 1)
+	lo, hi, stream, _ := w.mine()
 	for t := lo; t < hi; t++ {
-		x := s.x[t*a.Hidden : (t+1)*a.Hidden]
-		w.m.embed.natural(x, w.codes, w.row, int(s.slots[t].id))
+		x := stream[t*a.Hidden : (t+1)*a.Hidden]
+		w.m.embed.natural(x, w.row, w.codes, int(s.slots[t].id))
 		if a.EmbedScale != 1 {
 			for i := range x {
 				x[i] *= a.EmbedScale
@@ -246,23 +268,34 @@ func (w *walker) angles() {
 // output computes the logits of the tokens for which they are wanted.
 func (w *walker) output() {
 	s, a := w.s, w.m.Arch
+	_, _, stream, norm := w.mine()
+	if !w.solo {
+		w.sync(opNorm) // the rows of other threads
+	}
 	rows := 0
 	for t := range s.n {
-		if s.slots[t].logit >= 0 {
-			// Rows of wanted tokens move to the front: norm has room for them.
-			if rows%w.team.size == w.tid {
-				w.apply(s.norm[rows*a.Hidden:(rows+1)*a.Hidden], s.x[t*a.Hidden:(t+1)*a.Hidden], &w.m.final)
-			}
-			rows++
+		if s.slots[t].logit < 0 {
+			continue
 		}
+		// Rows of wanted tokens move to the front: norm has room for them.
+		if w.solo || rows%w.team.size == w.tid {
+			w.apply(norm[rows*a.Hidden:(rows+1)*a.Hidden], stream[t*a.Hidden:(t+1)*a.Hidden], &w.m.final)
+		}
+		rows++
 	}
-	w.team.barrier()
 	if rows == 0 {
 		return
 	}
-	w.multiplyRows(w.m.head, s.norm, s.logits, w.m.head.n, rows)
-	w.team.barrier()
-	lo, hi := w.team.share(w.tid, rows*w.m.head.n, 1)
+	if !w.solo {
+		w.sync(opNorm)
+	}
+	vocab := w.m.head.n
+	w.multiply(w.m.logits, norm, rows, w.solo, target{s.logits, vocab})
+	if a.LogitScale == 1 && a.FinalSoftcap == 0 {
+		return
+	}
+	w.sync(opHead)
+	lo, hi := w.team.share(w.tid, rows*vocab, 1)
 	logits := s.logits[lo:hi]
 	if a.LogitScale != 1 {
 		for i := range logits {

@@ -17,13 +17,9 @@ func (m *Model) verify() error {
 	for i := range m.layers {
 		l := &m.layers[i]
 		name := func(s string) string { return fmt.Sprintf("layer %d: %s", i, s) }
-		if l.qkv != nil {
-			v.is(name("q, k and v"), l.qkv, q+2*kv, a.Hidden)
-		} else {
-			v.is(name("q"), l.q, q, a.Hidden)
-			v.is(name("k"), l.k, kv, a.Hidden)
-			v.is(name("v"), l.v, kv, a.Hidden)
-		}
+		v.is(name("q"), l.q, q, a.Hidden)
+		v.is(name("k"), l.k, kv, a.Hidden)
+		v.is(name("v"), l.v, kv, a.Hidden)
 		v.is(name("o"), l.o, a.Hidden, q)
 		if l.headGate != nil {
 			v.is(name("the head gate"), l.headGate, a.Heads, a.Hidden)
@@ -58,11 +54,7 @@ func (m *Model) verifyMLP(v *verifier, l *layer, name func(string) string) {
 		return
 	}
 	v.is(name("down"), l.down, a.Hidden, -1)
-	switch {
-	case l.down == nil:
-	case l.gateUp != nil:
-		v.is(name("gate and up"), l.gateUp, 2*l.down.k, a.Hidden)
-	default:
+	if l.down != nil {
 		v.is(name("up"), l.up, l.down.k, a.Hidden)
 		if l.gate != nil {
 			v.is(name("gate"), l.gate, l.down.k, a.Hidden)

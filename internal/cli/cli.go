@@ -159,10 +159,15 @@ type common struct {
 }
 
 func (c *common) register(cmd *cobra.Command) {
+	c.registerPrinting(cmd)
+	cmd.Flags().IntVarP(&c.threads, "threads", "t", runtime.GOMAXPROCS(0), "worker threads")
+}
+
+// registerPrinting adds the flags but for threads.
+func (c *common) registerPrinting(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&c.json, "json", false, "print the result as one JSON object")
 	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
-	f.IntVarP(&c.threads, "threads", "t", runtime.GOMAXPROCS(0), "worker threads")
 }
 
 func (c *common) check() error {

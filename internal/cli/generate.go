@@ -167,7 +167,7 @@ func runGenerate(cmd *cobra.Command, args []string, o *generateOptions) error {
 	}
 	length := o.context
 	if length == 0 {
-		if length = len(ids) + o.tokens; !stretches(x) {
+		if length = len(ids) + o.tokens; !stretches(x.Arch) {
 			length = min(length, x.Limit())
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"nibble/build"
+	"nibble/hf"
 	"nibble/internal/kernel"
 	"nibble/runtime"
 	"nibble/tokenizer"
@@ -43,13 +44,18 @@ func (r *running) config() runtime.Config {
 
 func (r *running) register(cmd *cobra.Command, context string) {
 	r.common.register(cmd)
+	r.registerModel(cmd, "f32", "", "f32")
+	cmd.Flags().IntVar(&r.context, "context", 0, context)
+}
+
+// registerModel adds the flags that say what model is run how; more goes before the values of activations.
+func (r *running) registerModel(cmd *cobra.Command, activations, more, cache string) {
 	r.source.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&r.activations, "activations", "f32", "f32 (the reference), a16 (bf16), a8 (int8 per group), a8-row (int8 per token): inputs of matrices")
-	f.StringVar(&r.cache, "kv", "f32", "f32, bf16, f16, int8: keys and values of earlier tokens")
+	f.StringVar(&r.activations, "activations", activations, more+"f32 (the reference), a16 (bf16), a8 (int8 per group), a8-row (int8 per token): inputs of matrices")
+	f.StringVar(&r.cache, "kv", cache, "f32, bf16, f16, int8: keys and values of earlier tokens")
 	f.StringVar(&r.kernel, "kernel", "", "set of kernels to compute with; this machine has "+strings.Join(kernel.Names(), ", ")+
 		" (default: $NIBBLE_KERNEL, or the first)")
-	f.IntVar(&r.context, "context", 0, context)
 	f.StringVar(&r.cpus, "cpus", "", "processors to pin the threads to, one each in turn: 0-3,8 (Linux; default: where the system puts them)")
 }
 
@@ -256,7 +262,7 @@ func (r *running) fit(cmd *cobra.Command, context int, models ...*runner) error 
 	var weights int64
 	for _, x := range models {
 		weights += x.Bytes()
-		if limit := x.Limit(); context > limit && !stretches(x) {
+		if limit := x.Limit(); context > limit && !stretches(x.Arch) {
 			return usagef("--context %d: %s is made for %d tokens; --context %d is the longest that fits", context, x.name, limit, limit)
 		}
 	}
@@ -279,8 +285,8 @@ func (r *running) fit(cmd *cobra.Command, context int, models ...*runner) error 
 }
 
 // stretches reports whether a model takes more tokens than it was made for.
-func stretches(x *runner) bool {
-	for _, b := range x.Arch.Blocks {
+func stretches(a *hf.Architecture) bool {
+	for _, b := range a.Blocks {
 		if b.Rope != nil && b.Rope.Type == "dynamic" {
 			return true
 		}

@@ -12,6 +12,7 @@ source: perplexity, KL divergence, top-1 agreement. MODEL is a Hugging Face fold
 config.json, or a hub id found in the local cache; without one the built-in demo model is used.`,
 		Example: `  runtime generate --prompt "And it came to pass"
   runtime compare --max-windows 8       # the demo against its own awq build
+  runtime bench ./build                 # how fast, and how close to what the machine can do
   runtime inspect ./build`,
 		Args: noMore(0),
 
@@ -20,6 +21,7 @@ config.json, or a hub id found in the local cache; without one the built-in demo
 			return usagef("no subcommand given; try: runtime inspect, or runtime --help")
 		},
 	}
-	cmd.AddCommand(newInspectCommand(), newGenerateCommand(), newPerplexityCommand(), newCompareCommand(), newLogitsCommand())
+	cmd.AddCommand(newInspectCommand(), newGenerateCommand(), newPerplexityCommand(), newCompareCommand(), newLogitsCommand(),
+		newBenchCommand())
 	return cmd
 }

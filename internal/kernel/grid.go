@@ -1,11 +1,15 @@
 package kernel
 
+import "nibble/internal/half"
+
 // grids are the loops of the quantizers of a set. Lengths are multiples of 16, whose tails the caller does, and may be 0.
 type grids struct {
-	gridError func(fields [7]float32, w, d []float32) [8]float64
+	gridError  func(fields [7]float32, w, d []float32) [8]float64
+	encode     func(fields [7]float32, w []float32, codes []uint8)
+	encodeBF16 func(fields [7]float32, w []float32, codes []uint8)
 }
 
-var gridsGeneric = grids{gridError}
+var gridsGeneric = grids{gridError, encode, encodeBF16}
 
 // Grid is the grid of one group in a search: a weight x gets the code q = clamp(rint((x − Sub)/Scale + Add), Lo, Hi), ties
 // to even, and becomes (q − Off)·Scale + Bias. Scale is not 0; Lo and Hi are integers of at most 2^21.
@@ -23,6 +27,48 @@ func Nearest(q, lo, hi float32) float32 {
 	return float32(q+magic) - magic
 }
 
+func (g *Grid) fields() [7]float32 {
+	return [7]float32{g.Scale, g.Sub, g.Add, g.Lo, g.Hi, g.Off, g.Bias}
+}
+
+func gridOf(f [7]float32) Grid { return Grid{f[0], f[1], f[2], f[3], f[4], f[5], f[6]} }
+
+// code returns q of x.
+func (g *Grid) code(x float32) float32 {
+	return Nearest(float32(float32(x-g.Sub)/g.Scale)+g.Add, g.Lo, g.Hi)
+}
+
+// Encode sets codes[i] = q − Lo of w[i], which is finite. Hi − Lo is at most 255, codes at least as long as w.
+func (g *Grid) Encode(codes []uint8, w []float32) {
+	codes = codes[:len(w)]
+	n := len(w) &^ 15
+	active.encode(g.fields(), w[:n], codes[:n])
+	encode(g.fields(), w[n:], codes[n:])
+}
+
+func encode(fields [7]float32, w []float32, codes []uint8) {
+	g := gridOf(fields)
+	for i, x := range w {
+		codes[i] = uint8(g.code(x) - g.Lo)
+	}
+}
+
+// EncodeBF16 is Encode in bfloat16: the quotient and the sum are each rounded to it before the
+// next step. Sub has no part in it.
+func (g *Grid) EncodeBF16(codes []uint8, w []float32) {
+	codes = codes[:len(w)]
+	n := len(w) &^ 15
+	active.encodeBF16(g.fields(), w[:n], codes[:n])
+	encodeBF16(g.fields(), w[n:], codes[n:])
+}
+
+func encodeBF16(fields [7]float32, w []float32, codes []uint8) {
+	g := gridOf(fields)
+	for i, x := range w {
+		codes[i] = uint8(Nearest(half.RoundBF16(half.RoundBF16(x/g.Scale)+g.Add), g.Lo, g.Hi) - g.Lo)
+	}
+}
+
 // GridError returns Σ d[i]·e[i]², e what the grid makes of w[i] less w[i]. d is at least as long as w.
 //
 // Everything up to e is float32, rounded at each step. Squares and sums are float64: lane l of eight adds up the elements
@@ -30,7 +76,7 @@ func Nearest(q, lo, hi float32) float32 {
 func GridError(g *Grid, w, d []float32) float64 {
 	d = d[:len(w)]
 	n := len(w) &^ 15
-	s := active.gridError([7]float32{g.Scale, g.Sub, g.Add, g.Lo, g.Hi, g.Off, g.Bias}, w[:n], d[:n])
+	s := active.gridError(g.fields(), w[:n], d[:n])
 	for i := n; i < len(w); i++ {
 		s[i&7] += g.square(w[i], d[i])
 	}
@@ -43,14 +89,14 @@ func foldEight(s *[8]float64) float64 {
 
 // square returns d·e² of one element.
 func (g *Grid) square(x, d float32) float64 {
-	q := Nearest(float32(float32(x-g.Sub)/g.Scale)+g.Add, g.Lo, g.Hi)
+	q := g.code(x)
 	e := float64(float32(float32((q-g.Off)*g.Scale)+g.Bias) - x)
 	return float64(float64(d) * float64(e*e))
 }
 
 // gridError returns the lanes of GridError, for the fields of a Grid in their order. The length is a multiple of 16.
 func gridError(fields [7]float32, w, d []float32) (s [8]float64) {
-	g := Grid{fields[0], fields[1], fields[2], fields[3], fields[4], fields[5], fields[6]}
+	g := gridOf(fields)
 	for i := 0; i+8 <= len(w); i += 8 {
 		x, y := (*[8]float32)(w[i:]), (*[8]float32)(d[i:])
 		for l := range s {

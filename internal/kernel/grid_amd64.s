@@ -105,3 +105,218 @@ done:
 	VMOVUPS Z7, ret+80(FP)
 	VZEROUPPER
 	RET
+
+// func encodeAVX2(g [7]float32, w []float32, codes []uint8)
+// Requires: AVX, AVX2
+TEXT ·encodeAVX2(SB), NOSPLIT, $0-80
+	VBROADCASTSS g_0+0(FP), Y0
+	VBROADCASTSS g_1+4(FP), Y1
+	VBROADCASTSS g_2+8(FP), Y2
+	VBROADCASTSS g_3+12(FP), Y3
+	VBROADCASTSS g_4+16(FP), Y4
+	VBROADCASTSS g_5+20(FP), Y5
+	VBROADCASTSS g_6+24(FP), Y5
+	MOVQ         w_base+32(FP), AX
+	MOVQ         codes_base+56(FP), CX
+	MOVQ         w_len+40(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVUPS      (AX), Y5
+	VSUBPS       Y1, Y5, Y5
+	VDIVPS       Y0, Y5, Y5
+	VADDPS       Y2, Y5, Y5
+	VMAXPS       Y3, Y5, Y5
+	VMINPS       Y4, Y5, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VSUBPS       Y3, Y5, Y5
+	VMOVUPS      32(AX), Y6
+	VSUBPS       Y1, Y6, Y6
+	VDIVPS       Y0, Y6, Y6
+	VADDPS       Y2, Y6, Y6
+	VMAXPS       Y3, Y6, Y6
+	VMINPS       Y4, Y6, Y6
+	VROUNDPS     $0x00, Y6, Y6
+	VSUBPS       Y3, Y6, Y6
+	VCVTTPS2DQ   Y5, Y5
+	VCVTTPS2DQ   Y6, Y6
+	VPACKSSDW    Y6, Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X6
+	VPACKUSWB    X6, X5, X6
+	VPSHUFD      $0xd8, X6, X6
+	VMOVDQU      X6, (CX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x10, CX
+	SUBQ         $0x10, DX
+	JNZ          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func encodeBF16AVX2(g [7]float32, w []float32, codes []uint8)
+// Requires: AVX, AVX2
+TEXT ·encodeBF16AVX2(SB), NOSPLIT, $0-80
+	VBROADCASTSS g_0+0(FP), Y0
+	VBROADCASTSS g_1+4(FP), Y1
+	VBROADCASTSS g_2+8(FP), Y1
+	VBROADCASTSS g_3+12(FP), Y2
+	VBROADCASTSS g_4+16(FP), Y3
+	VBROADCASTSS g_5+20(FP), Y4
+	VBROADCASTSS g_6+24(FP), Y4
+	MOVQ         w_base+32(FP), AX
+	MOVQ         codes_base+56(FP), CX
+	MOVL         $0x00007fff, DX
+	VMOVD        DX, X4
+	VPBROADCASTD X4, Y4
+	MOVL         $0x00000001, DX
+	VMOVD        DX, X5
+	VPBROADCASTD X5, Y5
+	MOVL         $0xffff0000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Y6
+	MOVQ         w_len+40(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVUPS      (AX), Y8
+	VDIVPS       Y0, Y8, Y8
+	VPSRLD       $0x10, Y8, Y7
+	VPAND        Y5, Y7, Y7
+	VPADDD       Y4, Y7, Y7
+	VPADDD       Y7, Y8, Y8
+	VPAND        Y6, Y8, Y8
+	VADDPS       Y1, Y8, Y8
+	VPSRLD       $0x10, Y8, Y7
+	VPAND        Y5, Y7, Y7
+	VPADDD       Y4, Y7, Y7
+	VPADDD       Y7, Y8, Y8
+	VPAND        Y6, Y8, Y8
+	VMAXPS       Y2, Y8, Y8
+	VMINPS       Y3, Y8, Y8
+	VROUNDPS     $0x00, Y8, Y8
+	VSUBPS       Y2, Y8, Y8
+	VMOVUPS      32(AX), Y9
+	VDIVPS       Y0, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        Y5, Y7, Y7
+	VPADDD       Y4, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPAND        Y6, Y9, Y9
+	VADDPS       Y1, Y9, Y9
+	VPSRLD       $0x10, Y9, Y7
+	VPAND        Y5, Y7, Y7
+	VPADDD       Y4, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPAND        Y6, Y9, Y9
+	VMAXPS       Y2, Y9, Y9
+	VMINPS       Y3, Y9, Y9
+	VROUNDPS     $0x00, Y9, Y9
+	VSUBPS       Y2, Y9, Y9
+	VCVTTPS2DQ   Y8, Y8
+	VCVTTPS2DQ   Y9, Y9
+	VPACKSSDW    Y9, Y8, Y8
+	VEXTRACTI128 $0x01, Y8, X7
+	VPACKUSWB    X7, X8, X7
+	VPSHUFD      $0xd8, X7, X7
+	VMOVDQU      X7, (CX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x10, CX
+	SUBQ         $0x10, DX
+	JNZ          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func encodeAVX512(g [7]float32, w []float32, codes []uint8)
+// Requires: AVX, AVX512F
+TEXT ·encodeAVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS g_0+0(FP), Z0
+	VBROADCASTSS g_1+4(FP), Z1
+	VBROADCASTSS g_2+8(FP), Z2
+	VBROADCASTSS g_3+12(FP), Z3
+	VBROADCASTSS g_4+16(FP), Z4
+	VBROADCASTSS g_5+20(FP), Z5
+	VBROADCASTSS g_6+24(FP), Z5
+	MOVQ         w_base+32(FP), AX
+	MOVQ         codes_base+56(FP), CX
+	MOVQ         w_len+40(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVUPS     (AX), Z5
+	VSUBPS      Z1, Z5, Z5
+	VDIVPS      Z0, Z5, Z5
+	VADDPS      Z2, Z5, Z5
+	VMAXPS      Z3, Z5, Z5
+	VMINPS      Z4, Z5, Z5
+	VRNDSCALEPS $0x00, Z5, Z5
+	VSUBPS      Z3, Z5, Z5
+	VCVTTPS2DQ  Z5, Z5
+	VPMOVDB     Z5, (CX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x10, CX
+	SUBQ        $0x10, DX
+	JNZ         loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func encodeBF16AVX512(g [7]float32, w []float32, codes []uint8)
+// Requires: AVX, AVX512F
+TEXT ·encodeBF16AVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS g_0+0(FP), Z0
+	VBROADCASTSS g_1+4(FP), Z1
+	VBROADCASTSS g_2+8(FP), Z1
+	VBROADCASTSS g_3+12(FP), Z2
+	VBROADCASTSS g_4+16(FP), Z3
+	VBROADCASTSS g_5+20(FP), Z4
+	VBROADCASTSS g_6+24(FP), Z4
+	MOVQ         w_base+32(FP), AX
+	MOVQ         codes_base+56(FP), CX
+	MOVL         $0x00007fff, DX
+	VMOVD        DX, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x00000001, DX
+	VMOVD        DX, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0xffff0000, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z6
+	MOVQ         w_len+40(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVUPS     (AX), Z8
+	VDIVPS      Z0, Z8, Z8
+	VPSRLD      $0x10, Z8, Z7
+	VPANDD      Z5, Z7, Z7
+	VPADDD      Z4, Z7, Z7
+	VPADDD      Z7, Z8, Z8
+	VPANDD      Z6, Z8, Z8
+	VADDPS      Z1, Z8, Z8
+	VPSRLD      $0x10, Z8, Z7
+	VPANDD      Z5, Z7, Z7
+	VPADDD      Z4, Z7, Z7
+	VPADDD      Z7, Z8, Z8
+	VPANDD      Z6, Z8, Z8
+	VMAXPS      Z2, Z8, Z8
+	VMINPS      Z3, Z8, Z8
+	VRNDSCALEPS $0x00, Z8, Z8
+	VSUBPS      Z2, Z8, Z8
+	VCVTTPS2DQ  Z8, Z8
+	VPMOVDB     Z8, (CX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x10, CX
+	SUBQ        $0x10, DX
+	JNZ         loop
+
+done:
+	VZEROUPPER
+	RET

@@ -9,3 +9,15 @@ func gridErrorAVX2(g [7]float32, w []float32, d []float32) [8]float64
 
 // gridErrorAVX512 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.
 func gridErrorAVX512(g [7]float32, w []float32, d []float32) [8]float64
+
+// encodeAVX2 stores the codes of a multiple of 16 elements; encode is the specification.
+func encodeAVX2(g [7]float32, w []float32, codes []uint8)
+
+// encodeBF16AVX2 stores the codes of a multiple of 16 elements; encodeBF16 is the specification.
+func encodeBF16AVX2(g [7]float32, w []float32, codes []uint8)
+
+// encodeAVX512 stores the codes of a multiple of 16 elements; encode is the specification.
+func encodeAVX512(g [7]float32, w []float32, codes []uint8)
+
+// encodeBF16AVX512 stores the codes of a multiple of 16 elements; encodeBF16 is the specification.
+func encodeBF16AVX512(g [7]float32, w []float32, codes []uint8)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -59,6 +60,45 @@ func testGridError(t *testing.T) {
 				t.Fatalf("%+v, length %d: %v, want %v", g, n, got, want)
 			}
 		}
+	}
+}
+
+// Codes are those of the definitions at every length, in float32 and in bfloat16, up to quotients that overflow.
+func TestEncode(t *testing.T) { underEach(t, testEncode) }
+
+func testEncode(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for n := range 100 {
+		for _, g := range []Grid{
+			{Scale: 0.013, Add: 8, Hi: 15},
+			{Scale: -0.013, Add: 8, Hi: 15},
+			{Scale: 0.125, Add: 3, Hi: 15},
+			{Scale: 0.0009, Add: 128, Hi: 255},
+			{Scale: 0.011, Sub: 0.02, Lo: -8, Hi: 7},
+			{Scale: 0.0078125, Add: 5, Lo: -128, Hi: 127},
+			{Scale: 0x1p-126, Add: -2, Lo: -8, Hi: 7},
+		} {
+			w := tame(r, n)
+			got, want := make([]uint8, n+1), make([]uint8, n+1)
+			g.Encode(got, w)
+			for i, x := range w {
+				q := math.RoundToEven(float64(float32(float32(x-g.Sub)/g.Scale) + g.Add))
+				want[i] = uint8(min(max(q, float64(g.Lo)), float64(g.Hi)) - float64(g.Lo))
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%+v, length %d: %v, want %v", g, n, got, want)
+			}
+			g.EncodeBF16(got, w)
+			if encodeBF16(g.fields(), w, want); !bytes.Equal(got, want) {
+				t.Fatalf("%+v in bfloat16, length %d: %v, want %v", g, n, got, want)
+			}
+		}
+	}
+	// In bfloat16 100.3 is 100.5, and −7.5 is rounded to the even −8.
+	g := Grid{Scale: 1, Add: -108, Lo: -8, Hi: 7}
+	codes := make([]uint8, 1)
+	if g.EncodeBF16(codes, []float32{100.3}); codes[0] != 0 {
+		t.Errorf("code %d, want 0", codes[0])
 	}
 }
 

@@ -10,16 +10,16 @@ func native() []set {
 	var list []set
 	x := &cpu.X86
 	if x.HasAVX2 {
-		list = append(list, set{"avx2", dotsAVX2, gridsAVX2})
+		list = append(list, set{"avx2", dotsAVX2, gridsAVX2, rowsAVX2, packsAVX2, panelsAVX2, ceilingsAVX2})
 	}
 	if !x.HasBMI2 || !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512VL || !x.HasAVX512DQ {
 		return list
 	}
-	list = append(list, set{"avx512", dotsAVX512, gridsAVX512})
+	list = append(list, set{"avx512", dotsAVX512, gridsAVX512, rowsAVX512, packsAVX2, panelsAVX512, ceilingsAVX512})
 	if x.HasAVX512VNNI {
-		list = append(list, set{"avx512vnni", dotsVNNI, gridsAVX512})
+		list = append(list, set{"avx512vnni", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsVNNI, ceilingsVNNI})
 		if x.HasAVX512BF16 {
-			list = append(list, set{"avx512bf16", dotsVNNI, gridsAVX512})
+			list = append(list, set{"avx512bf16", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsBF16, ceilingsBF16})
 		}
 	}
 	return list

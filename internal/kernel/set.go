@@ -30,10 +30,14 @@ type set struct {
 	name string
 	dots
 	grids
+	rows
+	packs
+	panels
+	ceilings
 }
 
 // generic is the specification.
-var generic = set{"generic", dotsGeneric, gridsGeneric}
+var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, ceilingsGeneric}
 
 // sets are those that this machine can run, the best last.
 var sets = append([]set{generic}, native()...)

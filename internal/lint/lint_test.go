@@ -19,7 +19,7 @@ var allowed = map[string][]string{
 	"gopkg.in/yaml.v3":                  {"internal/cli"},
 	"github.com/schollz/progressbar/v3": {"internal/cli"},
 	"github.com/tidwall/sjson":          {"hf", "build"},
-	"github.com/x448/float16":           {"internal/half"},
+	"github.com/x448/float16":           {"internal/half", "internal/kernel"},
 	"github.com/dlclark/regexp2/v2":     {"tokenizer"},
 	"github.com/ardanlabs/jinja":        {"tokenizer"},
 	"nibble/convert":                    {"internal/cli"},

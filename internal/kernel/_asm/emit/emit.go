@@ -17,4 +17,3 @@ func Each(slice string, per int, body func()) {
 	JNZ(LabelRef("loop"))
 	Label("done")
 }
-

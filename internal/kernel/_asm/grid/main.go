@@ -15,6 +15,10 @@ func main() {
 	ConstraintExpr("!purego")
 	gridErrorAVX2()
 	gridErrorAVX512()
+	for _, wide := range []bool{false, true} {
+		encode("encode", wide, false)
+		encode("encodeBF16", wide, true)
+	}
 	Generate()
 }
 
@@ -118,4 +122,92 @@ func gridErrorAVX512() {
 	VMOVUPS(sum, NewParamAddr("ret", 80))
 	VZEROUPPER()
 	RET()
+}
+
+// encode stores codes, computed in float32 or in bfloat16.
+func encode(name string, wide, bf16 bool) {
+	text, vector := name+"AVX2", func() VecVirtual { return YMM() }
+	if wide {
+		text, vector = name+"AVX512", func() VecVirtual { return ZMM() }
+	}
+	TEXT(text, NOSPLIT, "func(g [7]float32, w []float32, codes []uint8)")
+	Doc(text + " stores the codes of a multiple of 16 elements; " + name + " is the specification.")
+	g := broadcast(vector)
+	w, codes := Load(Param("w").Base(), GP64()), Load(Param("codes").Base(), GP64())
+	round := func(VecVirtual) {}
+	if bf16 {
+		round = roundBF16(vector)
+	}
+	x := [2]VecVirtual{vector(), vector()}
+	store := func(e VecVirtual) {
+		VCVTTPS2DQ(e, e)
+		VPMOVDB(e, Mem{Base: codes})
+	}
+	parts := x[:1]
+	if !wide {
+		parts = x[:]
+		store = func(VecVirtual) { storeBytes(x, codes) }
+	}
+	Each("w", 16, func() {
+		for i, e := range parts {
+			VMOVUPS(Mem{Base: w, Disp: 32 * i}, e)
+			if !bf16 {
+				VSUBPS(g[sub], e, e)
+			}
+			VDIVPS(g[scale], e, e)
+			round(e)
+			VADDPS(g[add], e, e)
+			round(e)
+			VMAXPS(g[lo], e, e)
+			VMINPS(g[hi], e, e)
+			if wide {
+				VRNDSCALEPS(Imm(0), e, e)
+			} else {
+				VROUNDPS(Imm(0), e, e)
+			}
+			VSUBPS(g[lo], e, e)
+		}
+		store(x[0])
+		ADDQ(Imm(64), w)
+		ADDQ(Imm(16), codes)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// storeBytes stores 16 float32 as bytes.
+func storeBytes(x [2]VecVirtual, to Register) {
+	for _, e := range x {
+		VCVTTPS2DQ(e, e)
+	}
+	VPACKSSDW(x[1], x[0], x[0]) // of both: 0-3, then 4-7
+	high := XMM()
+	VEXTRACTI128(Imm(1), x[0], high)
+	VPACKUSWB(high, x[0].AsX(), high)
+	VPSHUFD(Imm(0xd8), high, high)
+	VMOVDQU(high, Mem{Base: to})
+}
+
+// roundBF16 returns a function that rounds float32 to bfloat16 in place, NaN excepted.
+func roundBF16(vector func() VecVirtual) func(VecVirtual) {
+	r := GP32()
+	constant := func(bits uint32) VecVirtual {
+		v := vector()
+		MOVL(U32(bits), r)
+		VMOVD(r, v.AsX())
+		VPBROADCASTD(v.AsX(), v)
+		return v
+	}
+	half, one, upper, odd := constant(0x7fff), constant(1), constant(0xffff0000), vector()
+	and := func(x, y, to Op) { VPAND(x, y, to) }
+	if half.Size() == 64 {
+		and = func(x, y, to Op) { VPANDD(x, y, to) }
+	}
+	return func(x VecVirtual) {
+		VPSRLD(Imm(16), x, odd)
+		and(one, odd, odd)
+		VPADDD(half, odd, odd)
+		VPADDD(odd, x, x)
+		and(upper, x, x)
+	}
 }

@@ -1,0 +1,147 @@
+package emit
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Where kernel.Product has its fields; a test of the package holds them against the type.
+const (
+	PanelSize = 96
+
+	OffCodes   = 0
+	OffScales  = 24
+	OffZeros   = 48
+	OffBiases  = 72
+	OffScale   = 192
+	OffMid     = 200
+	OffBlocks  = 208
+	OffCount   = 216
+	OffX       = 232
+	OffStride  = 256
+	OffXScales = 264
+	OffSums    = 288
+	OffTotals  = 312
+	OffRow     = 336
+	OffY       = 344
+)
+
+// StepBytes is the size of a step of a panel.
+const StepBytes = 64
+
+// Field reads a field of a product.
+func Field(p Register, off int) Register {
+	r := GP64()
+	MOVQ(Mem{Base: p, Disp: off}, r)
+	return r
+}
+
+// Group returns sixteen times the group of a block.
+func Group(block Register) Register {
+	g := GP64()
+	MOVLQSX(Mem{Base: block, Disp: 4}, g)
+	SHLQ(Imm(4), g)
+	return g
+}
+
+// Row returns the address of a block's row, at an offset, in a field.
+func Row(p Register, off int, row Register) Register {
+	r := Field(p, off)
+	ADDQ(row, r)
+	return r
+}
+
+// Blocks runs body over all blocks of a product; steps of each are block's first four bytes. row is the block's offset in
+// Scales, Sums and Totals.
+func Blocks(p Register, body func(block, row Register)) {
+	block, count, row := Field(p, OffBlocks), Field(p, OffCount), GP64()
+	XORQ(row, row)
+	Label("block")
+	body(block, row)
+	next := Field(p, OffRow)
+	LEAQ(Mem{Base: row, Index: next, Scale: 4}, row)
+	ADDQ(Imm(8), block)
+	DECQ(count)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+// Steps runs body over the steps of a block, PanelStep columns each.
+func Steps(block Register, body func()) {
+	steps := GP64()
+	MOVLQSX(Mem{Base: block}, steps)
+	Label("step")
+	body()
+	DECQ(steps)
+	JNZ(LabelRef("step"))
+}
+
+// Rows are pointers to the same place in the rows of several tokens.
+type Rows struct {
+	base            []Register
+	stride, stride3 Register
+}
+
+// RowsAt begins with the row at p.
+func RowsAt(p, stride Register, tokens int) Rows {
+	r := Rows{stride: stride}
+	if tokens > 3 {
+		r.stride3 = GP64()
+		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, r.stride3)
+	}
+	for t := 0; t < tokens; t += 4 {
+		if t == 0 {
+			r.base = append(r.base, p)
+			continue
+		}
+		next := GP64()
+		LEAQ(Mem{Base: r.base[t/4-1], Index: stride, Scale: 4}, next)
+		r.base = append(r.base, next)
+	}
+	return r
+}
+
+// At returns the address of disp bytes behind the place in the row of token t.
+func (r Rows) At(t, disp int) Mem {
+	m := Mem{Base: r.base[t/4], Disp: disp}
+	switch t % 4 {
+	case 1, 2:
+		m.Index, m.Scale = r.stride, uint8(t%4)
+	case 3:
+		m.Index, m.Scale = r.stride3, 1
+	}
+	return m
+}
+
+// Advance moves all pointers.
+func (r Rows) Advance(bytes int) {
+	for _, b := range r.base {
+		ADDQ(Imm(uint64(bytes)), b)
+	}
+}
+
+// Floats loads scales or biases of a panel into registers, of part bytes of the sixteen rows each, whatever their type.
+// Labels start with name.
+func Floats(p Register, name string, ptr, group Register, bytes int, to []Register) {
+	kind := Field(p, OffScale)
+	CMPQ(kind, Imm(1))
+	JL(LabelRef(name + "32"))
+	JE(LabelRef(name + "16"))
+	for i, v := range to {
+		VPMOVZXWD(Mem{Base: ptr, Index: group, Scale: 2, Disp: i * bytes / 2}, v)
+		VPSLLD(Imm(16), v, v)
+	}
+	JMP(LabelRef(name + "done"))
+	Label(name + "16")
+	for i, v := range to {
+		VCVTPH2PS(Mem{Base: ptr, Index: group, Scale: 2, Disp: i * bytes / 2}, v)
+	}
+	JMP(LabelRef(name + "done"))
+	Label(name + "32")
+	for i, v := range to {
+		VMOVUPS(Mem{Base: ptr, Index: group, Scale: 4, Disp: i * bytes}, v)
+	}
+	Label(name + "done")
+}

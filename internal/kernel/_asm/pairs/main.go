@@ -1,0 +1,418 @@
+// Command pairs writes the assembly of products of panels and bfloat16 activations. internal/kernel/panel.go has the layout
+// of panels and the definition of the products. Registers are numbered by hand, as VDPBF16PS needs them.
+package main
+
+import (
+	"flag"
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	. "nibble/internal/kernel/asm/emit"
+)
+
+// isa is what a set of kernels may use.
+type isa struct {
+	name string
+	wide bool // ZMM registers, else YMM
+	bf16 bool // VDPBF16PS
+}
+
+var (
+	avx2   = isa{name: "AVX2"}
+	avx512 = isa{name: "AVX512", wide: true}
+	bf16   = isa{name: "BF16", wide: true, bf16: true}
+)
+
+// bytes returns the size of a register.
+func (a isa) bytes() int {
+	if a.wide {
+		return 64
+	}
+	return 32
+}
+
+func main() {
+	set := flag.String("set", "", "which instructions to write for")
+	flag.Parse()
+	ConstraintExpr("!purego")
+	switch *set {
+	case "avx2":
+		unpack(avx2, 4)
+		unpack(avx2, 8)
+		pairs(avx2, 1)
+		pairs(avx2, 2)
+	case "avx512":
+		unpack(avx512, 4)
+		unpack(avx512, 8)
+		for _, t := range []int{1, 2, 4, 8} {
+			pairs(avx512, t)
+		}
+	case "bf16":
+		for _, t := range []int{1, 2, 4, 8, 12} {
+			pairs(bf16, t)
+		}
+		numbers := GLOBL("codes", RODATA|NOPTR)
+		for i := range 16 {
+			DATA(4*i, U32(i))
+		}
+		for _, t := range []int{1, 2, 4, 8} {
+			direct4(bf16, t, numbers)
+		}
+	}
+	Generate()
+}
+
+var (
+	zmm = []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
+		Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31}
+	ymm = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
+)
+
+// product is a kernel that is being written.
+type product struct {
+	isa
+	p    Register
+	acc  [][2][]VecPhysical // of each token, panel and part
+	free []VecPhysical
+	high VecPhysical // a mask of the upper halves of float32, without bf16
+}
+
+func begin(a isa, name, doc string, tokens int) *product {
+	TEXT(fmt.Sprintf("%sx%d%s", name, tokens, a.name), NOSPLIT, "func(p *byte)")
+	Doc(fmt.Sprintf("%sx%d%s is %s for %d tokens; pairs is the specification.", name, tokens, a.name, doc, tokens))
+	k := &product{isa: a, p: Load(Param("p"), GP64()), free: ymm, acc: make([][2][]VecPhysical, tokens)}
+	if a.wide {
+		k.free = zmm
+	}
+	for t := range k.acc {
+		for p := range 2 {
+			k.acc[t][p] = k.take(64 / a.bytes())
+		}
+	}
+	if !a.bf16 {
+		k.high = k.take(1)[0]
+		fill(k.high, 0xffff0000)
+	}
+	return k
+}
+
+// take reserves registers.
+func (k *product) take(n int) []VecPhysical {
+	r := k.free[:n]
+	k.free = k.free[n:]
+	return r
+}
+
+// borrow lets f use the registers that it takes.
+func (k *product) borrow(f func()) {
+	was := k.free
+	f()
+	k.free = was
+}
+
+// fill sets every 32 bits of a register.
+func fill(r VecPhysical, v uint32) {
+	c := GP32()
+	MOVL(U32(v), c)
+	VMOVD(c, r.AsX())
+	VPBROADCASTD(r.AsX(), r)
+}
+
+// pairs multiplies pairs of two panels by the activations of so many tokens.
+func pairs(a isa, tokens int) {
+	k := begin(a, "pairs", "Pairs", tokens)
+	k.blocks(func(x Rows, codes [2]Register) {
+		for i := range 4 {
+			k.together(func(list []lane) {
+				for j := range list {
+					l := &list[j]
+					l.v = k.take(1)[0]
+					move(a, Mem{Base: codes[l.panel], Disp: i*StepBytes + l.part*a.bytes()}, l.v)
+				}
+				k.multiply(x, 4*i, list)
+			})
+			if tokens == 1 && a.wide {
+				for _, c := range codes {
+					PREFETCHT0(Mem{Base: c, Disp: ahead + i*StepBytes})
+				}
+			}
+		}
+		for _, c := range codes {
+			ADDQ(U32(4*StepBytes), c)
+		}
+		x.Advance(16)
+	})
+}
+
+// ahead is how far in front of a product of one token its weights are fetched, in bytes.
+const ahead = 2048
+
+// direct4 multiplies 4-bit codes less mid; numbers are 0 to 15. A table turns codes into bfloat16; of each 16 bits it sees but the lowest five.
+func direct4(a isa, tokens int, numbers Mem) {
+	k := begin(a, "direct4", "Codes4Pairs", tokens)
+	table := k.take(1)[0]
+	k.borrow(func() {
+		v, w := k.take(1)[0], k.take(1)[0]
+		VMOVDQU32(numbers, v)
+		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, w)
+		VPSUBD(w, v, v)
+		VCVTDQ2PS(v, v)
+		VPSRLD(Imm(16), v, v)
+		VPMOVDW(v, table.AsY())
+		VINSERTI64X4(Imm(1), table.AsY(), table, table)
+	})
+	k.blocks(func(x Rows, codes [2]Register) {
+		w := [2]VecPhysical(k.take(2))
+		for p, c := range codes {
+			VMOVDQU32(Mem{Base: c}, w[p])
+			if tokens == 1 {
+				PREFETCHT0(Mem{Base: c, Disp: ahead})
+			}
+			ADDQ(Imm(StepBytes), c)
+		}
+		// Bits 0 and 8 begin the columns 0, 2 and 1, 3 of the step, bits 4 and 12 the columns 4, 6 and 5, 7.
+		for i, bit := range []uint64{0, 8, 4, 12} {
+			k.borrow(func() {
+				v := k.take(2)
+				var list []lane
+				for p := range w {
+					from := w[p]
+					if bit > 0 {
+						VPSRLD(Imm(bit), w[p], v[p])
+						from = v[p]
+					}
+					VPERMW(table, from, v[p])
+					list = append(list, lane{p, 0, v[p]})
+				}
+				k.multiply(x, 4*i, list)
+			})
+		}
+		x.Advance(16)
+	})
+}
+
+// lane is a register with weights of some rows of a panel.
+type lane struct {
+	panel, part int
+	v           VecPhysical
+}
+
+// together calls f with lanes without registers: all at once if there are registers for them, else one by one.
+func (k *product) together(f func(list []lane)) {
+	var list []lane
+	for p := range 2 {
+		for part := range 64 / k.bytes() {
+			list = append(list, lane{panel: p, part: part})
+		}
+	}
+	if k.wide {
+		k.borrow(func() { f(list) })
+		return
+	}
+	for i := range list {
+		k.borrow(func() { f(list[i : i+1]) })
+	}
+}
+
+// multiply adds the products of a pair of columns of every row, with those of x at disp.
+func (k *product) multiply(x Rows, disp int, w []lane) {
+	b := k.take(1)[0]
+	if k.bf16 {
+		for t := range k.acc {
+			VPBROADCASTD(x.At(t, disp), b)
+			for _, l := range w {
+				VDPBF16PS(b, l.v, k.acc[t][l.panel][l.part])
+			}
+		}
+		return
+	}
+	first := k.take(len(w))
+	for i, l := range w {
+		VPSLLD(Imm(16), l.v, first[i])
+		and(k.isa, k.high, l.v, l.v)
+	}
+	second, v := k.take(1)[0], k.take(1)[0]
+	for t := range k.acc {
+		VPBROADCASTD(x.At(t, disp), b)
+		and(k.isa, k.high, b, second)
+		VPSLLD(Imm(16), b, b)
+		for i, l := range w {
+			sum := k.acc[t][l.panel][l.part]
+			VMULPS(second, l.v, v)
+			VADDPS(v, sum, sum)
+			VMULPS(b, first[i], v)
+			VADDPS(v, sum, sum)
+		}
+	}
+}
+
+// blocks runs over all blocks; body multiplies PanelStep columns and moves on.
+func (k *product) blocks(body func(x Rows, codes [2]Register)) {
+	var codes [2]Register
+	for p := range codes {
+		codes[p] = Field(k.p, p*PanelSize+OffCodes)
+	}
+	x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), len(k.acc))
+	k.clear(Field(k.p, OffY))
+	for t := range k.acc {
+		for p := range 2 {
+			for _, v := range k.acc[t][p] {
+				zero(k.isa, v)
+			}
+		}
+	}
+	Blocks(k.p, func(block, row Register) {
+		Steps(block, func() { k.borrow(func() { body(x, codes) }) })
+		for p := range 2 {
+			for part := range 64 / k.bytes() {
+				k.borrow(func() { k.finish(p, part, row, Group(block)) })
+			}
+		}
+	})
+}
+
+// clear sets the results to zero.
+func (k *product) clear(y Register) {
+	v := k.acc[0][0][0]
+	zero(k.isa, v)
+	for i := 0; i < len(k.acc)*2*StepBytes; i += k.bytes() {
+		move(k.isa, v, Mem{Base: y, Disp: i})
+	}
+}
+
+// finish adds the sums of a block, of some rows, to the results, and begins anew.
+func (k *product) finish(p, part int, row, group Register) {
+	label := func(name string) string { return fmt.Sprintf("%s%d%d", name, p, part) }
+	field := func(off int) Register { return Field(k.p, p*PanelSize+off) }
+	scales := field(OffScales)
+	TESTQ(scales, scales)
+	JZ(LabelRef(label("plain")))
+
+	total, v, s := k.take(1)[0], k.take(1)[0], k.take(1)[0]
+	zeros := field(OffZeros)
+	TESTQ(zeros, zeros)
+	JZ(LabelRef(label("centred")))
+	VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.bytes() / 4}, v)
+	VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, s)
+	VPSUBD(v, s, s)
+	VCVTDQ2PS(s, s)
+	totals := Row(k.p, OffTotals, row)
+	for t := range k.acc {
+		sum := k.acc[t][p][part]
+		VBROADCASTSS(Mem{Base: totals, Disp: 4 * t}, total)
+		VMULPS(total, s, v)
+		VADDPS(v, sum, sum)
+	}
+	Label(label("centred"))
+	k.floats(label("scales"), part, scales, group, s)
+	for t := range k.acc {
+		VMULPS(s, k.acc[t][p][part], k.acc[t][p][part])
+	}
+	biases := field(OffBiases)
+	TESTQ(biases, biases)
+	JZ(LabelRef(label("plain")))
+	k.floats(label("biases"), part, biases, group, s)
+	totals = Row(k.p, OffTotals, row)
+	for t := range k.acc {
+		sum := k.acc[t][p][part]
+		VBROADCASTSS(Mem{Base: totals, Disp: 4 * t}, total)
+		VMULPS(s, total, v)
+		VADDPS(v, sum, sum)
+	}
+	Label(label("plain"))
+	y := Field(k.p, OffY)
+	for t := range k.acc {
+		sum, at := k.acc[t][p][part], Mem{Base: y, Disp: (t*2+p)*StepBytes + part*k.bytes()}
+		VADDPS(at, sum, sum)
+		VMOVUPS(sum, at)
+		zero(k.isa, sum)
+	}
+}
+
+// floats reads the part of the scales or biases of a group that belongs to a register.
+func (k *product) floats(name string, part int, ptr, group Register, to VecPhysical) {
+	rows := GP64()
+	LEAQ(Mem{Base: group, Disp: part * k.bytes() / 4}, rows)
+	Floats(k.p, name, ptr, rows, k.bytes(), []Register{to})
+}
+
+func move(a isa, from, to Op) {
+	if a.wide {
+		VMOVDQU32(from, to)
+	} else {
+		VMOVDQU(from, to)
+	}
+}
+
+// and sets c to a and b.
+func and(i isa, a, b, c Op) {
+	if i.wide {
+		VPANDD(a, b, c)
+	} else {
+		VPAND(a, b, c)
+	}
+}
+
+func zero(a isa, v Op) {
+	if a.wide {
+		VPXORD(v, v, v)
+	} else {
+		VPXOR(v, v, v)
+	}
+}
+
+// unpack turns codes of so many bits less mid into pairs.
+func unpack(a isa, bits int) {
+	name := fmt.Sprintf("pairs%d%s", bits, a.name)
+	TEXT(name, NOSPLIT, "func(dst, src []byte, mid int64)")
+	Doc(fmt.Sprintf("%s turns codes less mid into pairs; pairs%d is the specification.", name, bits))
+	dst, src, n := Load(Param("dst").Base(), GP64()), Load(Param("src").Base(), GP64()), Load(Param("src").Len(), GP64())
+	r := ymm
+	if a.wide {
+		r = zmm
+	}
+	v, first, second, mid, mask, high := r[0], r[1], r[2], r[3], r[4], r[5]
+	VPBROADCASTD(NewParamAddr("mid", 48), mid)
+	fill(mask, 1<<bits-1)
+	fill(high, 0xffff0000)
+	shifts := []uint64{0, 8}
+	if bits == 4 {
+		shifts = []uint64{0, 8, 4, 12}
+	}
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	Label("loop")
+	for part := range 64 / a.bytes() {
+		move(a, Mem{Base: src, Disp: part * a.bytes()}, v)
+		for i, bit := range shifts {
+			for at, to := range []VecPhysical{first, second} {
+				if shift := bit + uint64(16*at); shift == 0 {
+					and(a, mask, v, to)
+				} else {
+					VPSRLD(Imm(shift), v, to)
+					and(a, mask, to, to)
+				}
+				VPSUBD(mid, to, to)
+				VCVTDQ2PS(to, to)
+			}
+			VPSRLD(Imm(16), first, first)
+			and(a, high, second, second)
+			if a.wide {
+				VPORD(first, second, second)
+			} else {
+				VPOR(first, second, second)
+			}
+			move(a, second, Mem{Base: dst, Disp: i*StepBytes + part*a.bytes()})
+		}
+	}
+	ADDQ(Imm(StepBytes), src)
+	ADDQ(U32(uint32(len(shifts)*StepBytes)), dst)
+	SUBQ(Imm(StepBytes), n)
+	JNZ(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,119 @@
+package kernel
+
+import "encoding/binary"
+
+// packs are the loops that arrange codes, of a set. Lengths are multiples of the unit named with each and may be 0.
+type packs struct {
+	joinNibbles  func(codes []uint8, dst []byte)                 // 64 codes
+	splitNibbles func(codes []uint8, src []byte)                 // 64 codes
+	weave        func(words []byte, codes []uint8, k int)        // k: 32
+	unweave      func(words []byte, codes []uint8, k int)        // k: 32
+	band         func(dst, src []byte, cols int, to, from int64) // cols: 8
+}
+
+var packsGeneric = packs{joinNibbles, splitNibbles, weave, unweave, band}
+
+// JoinNibbles sets dst[i] = codes[2i] | codes[2i+1]<<4. The codes are an even number of values below 16.
+func JoinNibbles(dst []byte, codes []uint8) {
+	dst = dst[:len(codes)/2]
+	n := len(codes) &^ 63
+	active.joinNibbles(codes[:n], dst[:n/2])
+	joinNibbles(codes[n:], dst[n/2:])
+}
+
+func joinNibbles(codes []uint8, dst []byte) {
+	pairs := codes[:2*len(dst)]
+	for i := range dst {
+		dst[i] = pairs[2*i] | pairs[2*i+1]<<4
+	}
+}
+
+// SplitNibbles is the inverse of JoinNibbles.
+func SplitNibbles(codes []uint8, src []byte) {
+	src = src[:len(codes)/2]
+	n := len(codes) &^ 63
+	active.splitNibbles(codes[:n], src[:n/2])
+	splitNibbles(codes[n:], src[n/2:])
+}
+
+func splitNibbles(codes []uint8, src []byte) {
+	pairs := codes[:2*len(src)]
+	for i, b := range src {
+		pairs[2*i], pairs[2*i+1] = b&15, b>>4
+	}
+}
+
+// Weave packs eight rows of k codes below 16, one behind the other, into k words, little-endian: nibbles 0 to 7 of word i are
+// codes i of the rows 0, 2, 4, 6, 1, 3, 5, 7.
+func Weave(words []byte, codes []uint8, k int) {
+	words, codes = words[:4*k], codes[:8*k]
+	n := k &^ 31
+	active.weave(words, codes, k)
+	weaveFrom(words, codes, k, n)
+}
+
+// weave is Weave for the columns of whole units.
+func weave(words []byte, codes []uint8, k int) { weaveFrom(words[:4*(k&^31)], codes, k, 0) }
+
+// woven[j] is the lowest bit of row j in a word.
+var woven = [8]uint{0, 16, 4, 20, 8, 24, 12, 28}
+
+// weaveFrom weaves from column i to the end of words.
+func weaveFrom(words []byte, codes []uint8, k, i int) {
+	for ; i < len(words)/4; i++ {
+		var word uint32
+		for j, shift := range woven {
+			word |= uint32(codes[j*k+i]) << shift
+		}
+		binary.LittleEndian.PutUint32(words[4*i:], word)
+	}
+}
+
+// Unweave is the inverse of Weave.
+func Unweave(codes []uint8, words []byte, k int) {
+	words, codes = words[:4*k], codes[:8*k]
+	n := k &^ 31
+	active.unweave(words, codes, k)
+	unweaveFrom(words, codes, k, n)
+}
+
+func unweave(words []byte, codes []uint8, k int) { unweaveFrom(words[:4*(k&^31)], codes, k, 0) }
+
+func unweaveFrom(words []byte, codes []uint8, k, i int) {
+	for ; i < len(words)/4; i++ {
+		word := binary.LittleEndian.Uint32(words[4*i:])
+		for j, shift := range woven {
+			codes[j*k+i] = uint8(word>>shift) & 15
+		}
+	}
+}
+
+// Transpose32 writes the transpose of src, a matrix of rows by cols 32-bit words, to dst.
+func Transpose32(dst, src []byte, rows, cols int) {
+	dst, src = dst[:4*rows*cols], src[:4*rows*cols]
+	whole := cols &^ 7
+	r := 0
+	for ; r+16 <= rows; r += 16 {
+		active.band(dst[4*r:], src[4*r*cols:], whole, int64(4*rows), int64(4*cols))
+		transpose32(dst, src, rows, cols, r, r+16, whole)
+	}
+	transpose32(dst, src, rows, cols, r, rows, 0)
+}
+
+// transpose32 transposes the rows r to last, from column first on.
+func transpose32(dst, src []byte, rows, cols, r, last, first int) {
+	for ; r < last; r++ {
+		for c := first; c < cols; c++ {
+			copy(dst[4*(c*rows+r):][:4], src[4*(r*cols+c):])
+		}
+	}
+}
+
+// band transposes 16 rows: word c of row r, at byte 4c + from·r of src, goes to byte 4r + to·c of dst.
+func band(dst, src []byte, cols int, to, from int64) {
+	for r := range int64(16) {
+		for c := range int64(cols) {
+			copy(dst[4*r+to*c:][:4], src[4*c+from*r:])
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+)
+
+func randomCodes(r *rand.Rand, n int) []uint8 {
+	codes := make([]uint8, n)
+	for i := range codes {
+		codes[i] = uint8(r.IntN(16))
+	}
+	return codes
+}
+
+// Nibbles stand where the comment says, at every length, and come back.
+func TestNibbles(t *testing.T) { underEach(t, testNibbles) }
+
+func testNibbles(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for n := 0; n < 300; n += 2 {
+		codes := randomCodes(r, n)
+		p := make([]byte, n/2+1)
+		JoinNibbles(p, codes)
+		for i, c := range codes {
+			if p[i/2]>>(i%2*4)&15 != c {
+				t.Fatalf("length %d: code %d", n, i)
+			}
+		}
+		back := make([]uint8, n)
+		SplitNibbles(back, p)
+		if p[n/2] != 0 || !bytes.Equal(back, codes) {
+			t.Fatalf("length %d: %v, want %v", n, back, codes)
+		}
+	}
+}
+
+// Nibble i of a word belongs to row 0, 2, 4, 6, 1, 3, 5, 7.
+func TestWeave(t *testing.T) { underEach(t, testWeave) }
+
+func testWeave(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	for k := range 140 {
+		codes := randomCodes(r, 8*k)
+		p := make([]byte, 4*k+1)
+		Weave(p, codes, k)
+		for i := range k {
+			word := binary.LittleEndian.Uint32(p[4*i:])
+			for nibble, row := range []int{0, 2, 4, 6, 1, 3, 5, 7} {
+				if uint8(word>>(4*nibble))&15 != codes[row*k+i] {
+					t.Fatalf("%d columns: row %d, column %d", k, row, i)
+				}
+			}
+		}
+		back := make([]uint8, 8*k)
+		Unweave(back, p, k)
+		if p[4*k] != 0 || !bytes.Equal(back, codes) {
+			t.Fatalf("%d columns do not come back", k)
+		}
+	}
+}
+
+func TestTranspose32(t *testing.T) { underEach(t, testTranspose32) }
+
+func testTranspose32(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for range 300 {
+		rows, cols := 1+r.IntN(50), 1+r.IntN(50)
+		src, dst := make([]byte, 4*rows*cols), make([]byte, 4*rows*cols)
+		for i := range src {
+			src[i] = byte(r.Uint32())
+		}
+		Transpose32(dst, src, rows, cols)
+		for y := range rows {
+			for x := range cols {
+				if !bytes.Equal(dst[4*(x*rows+y):][:4], src[4*(y*cols+x):][:4]) {
+					t.Fatalf("%d rows, %d columns: row %d, column %d", rows, cols, y, x)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkPacks(b *testing.B) {
+	const n, k = 128, 2048
+	r := rand.New(rand.NewPCG(10, 10))
+	codes, words, turned := randomCodes(r, n*k), make([]byte, n*k/2), make([]byte, n*k/2)
+	run := func(name string, f func()) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(n * k) // codes
+			for b.Loop() {
+				f()
+			}
+		})
+	}
+	run("join", func() { JoinNibbles(words, codes) })
+	run("split", func() { SplitNibbles(codes, words) })
+	run("weave", func() {
+		for i := range n / 8 {
+			Weave(words[4*i*k:], codes[8*i*k:], k)
+		}
+	})
+	run("unweave", func() {
+		for i := range n / 8 {
+			Unweave(codes[8*i*k:], words[4*i*k:], k)
+		}
+	})
+	run("transpose", func() { Transpose32(turned, words, n/8, k) })
+}

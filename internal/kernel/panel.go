@@ -1,0 +1,199 @@
+package kernel
+
+import "unsafe"
+
+// A panel is sixteen rows of a matrix, interleaved so that a register holds the same few columns of all of them. Columns
+// come in blocks of at most WidestBlock, each of one group of weights; a block is padded to a multiple of PanelStep
+// columns, whose activations are zero. A panel is kept in one of three forms, in steps of 64 bytes, four for every row:
+//
+//	codes of 4 bits   8 columns a step; byte j of a row has column j in its low half and column 4+j in its high half
+//	codes of 8 bits   4 columns a step; byte j of a row has column j
+//	pairs             2 columns a step, bfloat16; of four columns the first step has 0 and 2, the second 1 and 3
+//
+// Scales, zero points and biases of a panel lie group by group, one for each of the sixteen rows.
+const (
+	PanelRows   = 16
+	PanelStep   = 8
+	WidestBlock = 128
+	stepBytes   = 64
+)
+
+// Block is a run of columns with one scale of weights.
+type Block struct {
+	Steps int32 // of PanelStep columns
+	Group int32 // its place among scales, zero points and biases
+}
+
+// Float is the type in which scales and biases of panels are kept.
+type Float int64
+
+// The types of scales.
+const (
+	Float32 Float = iota
+	Float16
+	BFloat16
+)
+
+// Size returns the bytes of a value.
+func (f Float) Size() int {
+	if f == Float32 {
+		return 4
+	}
+	return 2
+}
+
+// Panel is what a product reads of sixteen rows.
+type Panel struct {
+	Codes  []byte // a whole number of steps
+	Scales []byte // [groups, 16] of Product.Scale; nil for 1
+	Zeros  []byte // [groups, 16] of unsigned bytes; nil for Product.Mid
+	Biases []byte // [groups, 16] of Product.Scale; nil for 0
+}
+
+// Product multiplies two panels by the activations of tokens. Its fields have the offsets that the assembly knows.
+type Product struct {
+	Panels [2]Panel // the second may be the first again
+	Scale  Float    // type of scales and biases
+	Mid    int64    // the code that is zero without a zero point: 2^(bits−1)
+	Blocks []Block
+
+	// X are the activations, [tokens, columns of all blocks] in rows of Stride bytes: int8, or bfloat16 in the order of pairs.
+	X      []byte
+	Stride int64
+
+	// Of every block, in rows of Row elements, one for each token:
+	Scales []float32 // the scale of int8 activations
+	Sums   []int32   // their negative sum
+	Totals []float32 // the sum of bfloat16 activations
+	Row    int64
+
+	Y []float32 // [tokens, 2, 16], the result
+}
+
+// tile is a kernel for a number of tokens.
+type tile struct {
+	tokens int
+	run    func(p *Product)
+}
+
+// panels are the products of a set, each for several numbers of tokens, in rising order.
+type panels struct {
+	codes4, codes8, pairs []tile
+	direct4               []tile // codes of 4 bits by bfloat16 without a panel of pairs between; nil: none
+
+	roundPairs func(dst []byte, x []float32) [16]float32 // of a multiple of 16 values
+
+	unpack8 func(dst, src []byte)            // 4-bit codes to 8-bit codes
+	pairs4  func(dst, src []byte, mid int64) // 4-bit codes less mid to pairs
+	pairs8  func(dst, src []byte, mid int64) // 8-bit codes less mid to pairs
+}
+
+var panelsGeneric = panels{
+	codes4: []tile{{1, codes4}}, codes8: []tile{{1, codes8}}, pairs: []tile{{1, pairs}},
+	roundPairs: roundPairs, unpack8: unpack8, pairs4: pairs4, pairs8: pairs8,
+}
+
+// MostTokens is the most tokens of a tile: activations and results have room for that many more than are asked for.
+const MostTokens = 12
+
+// each runs the kernels over n tokens; the last may compute a few more.
+func (p *Product) each(tiles []tile, n int) {
+	x, scales, sums, totals, y := p.X, p.Scales, p.Sums, p.Totals, p.Y
+	for done := 0; done < n; {
+		t := tiles[0]
+		for _, next := range tiles[1:] {
+			if t.tokens < n-done {
+				t = next
+			}
+		}
+		t.run(p)
+		done += t.tokens
+		if done < n {
+			p.X, p.Y = x[int64(done)*p.Stride:], y[done*2*PanelRows:]
+			if scales != nil {
+				p.Scales, p.Sums = scales[done:], sums[done:]
+			}
+			if totals != nil {
+				p.Totals = totals[done:]
+			}
+		}
+	}
+	p.X, p.Scales, p.Sums, p.Totals, p.Y = x, scales, sums, totals, y
+}
+
+// Codes4 multiplies 4-bit codes by int8 activations of n tokens. Of every block the sum of (q−z)·x is exact, then
+//
+//	y += (s·sum + b·Σx)·sx
+//
+// in that order, each operation rounded to float32. A product of many tokens unpacks the codes to scratch first, which
+// has room for twice the bytes of both panels.
+func (p *Product) Codes4(n int, scratch []byte) {
+	if n <= 8 {
+		p.each(active.codes4, n)
+		return
+	}
+	was := [2][]byte{p.Panels[0].Codes, p.Panels[1].Codes}
+	for i, codes := range was {
+		to := scratch[2*len(codes)*i : 2*len(codes)*(i+1)]
+		active.unpack8(to, codes)
+		p.Panels[i].Codes = to
+	}
+	p.each(active.codes8, n)
+	p.Panels[0].Codes, p.Panels[1].Codes = was[0], was[1]
+}
+
+// Codes8 is Codes4 for 8-bit codes.
+func (p *Product) Codes8(n int) { p.each(active.codes8, n) }
+
+// Pairs multiplies pairs by bfloat16 activations of n tokens. Of every block the products are added up column by column,
+// of each pair the second first; products are exact, sums rounded to float32. Then
+//
+//	y += s·(sum + (Mid−z)·Σx) + b·Σx
+//
+// in that order, each operation rounded; y += sum without scales. Where a sum is smaller than 2^-126 a set may take
+// it for zero.
+func (p *Product) Pairs(n int) { p.each(active.pairs, n) }
+
+// Codes4Pairs is Pairs for 4-bit codes less Mid. scratch has room for four times the bytes of both panels.
+func (p *Product) Codes4Pairs(n int, scratch []byte) {
+	if active.direct4 != nil && n <= 8 {
+		p.each(active.direct4, n)
+		return
+	}
+	p.throughPairs(n, scratch, 4, active.pairs4)
+}
+
+// Codes8Pairs is Pairs for 8-bit codes less Mid. scratch has room for twice the bytes of both panels.
+func (p *Product) Codes8Pairs(n int, scratch []byte) { p.throughPairs(n, scratch, 2, active.pairs8) }
+
+func (p *Product) throughPairs(n int, scratch []byte, grow int, unpack func(dst, src []byte, mid int64)) {
+	was := [2][]byte{p.Panels[0].Codes, p.Panels[1].Codes}
+	for i, codes := range was {
+		to := scratch[grow*len(codes)*i : grow*len(codes)*(i+1)]
+		unpack(to, codes, p.Mid)
+		p.Panels[i].Codes = to
+	}
+	p.each(active.pairs, n)
+	p.Panels[0].Codes, p.Panels[1].Codes = was[0], was[1]
+}
+
+// Int8s returns bytes as the int8 that they hold.
+func Int8s(b []byte) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
+}
+
+// RoundPairs rounds x to bfloat16 in the order of pairs, and returns the sum of the rounded values in the order of Dot. Of
+// up to four values at the end the places of those that are not there stay.
+func RoundPairs(dst []byte, x []float32) float32 {
+	n := len(x) &^ 15
+	lanes := active.roundPairs(dst[:2*n], x[:n])
+	for i := n; i < len(x); i++ {
+		to := dst[2*(i&^3+pairPlace[i&3]):]
+		narrow(x[i:i+1], to)
+		lanes[i&15] += BFloat16.At(to, 0)
+	}
+	return fold(&lanes)
+}
+
+// pairPlace is where the columns of four stand in the order of pairs.
+var pairPlace = [4]int{0, 2, 1, 3}

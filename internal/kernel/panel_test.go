@@ -1,0 +1,353 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/x448/float16"
+)
+
+// The assembly reads the fields of a Product where its generator says they are.
+func TestProductOffsets(t *testing.T) {
+	var p Product
+	for name, at := range map[string][2]uintptr{
+		"panel":  {unsafe.Sizeof(p.Panels[0]), 96},
+		"codes":  {unsafe.Offsetof(p.Panels[0].Codes), 0},
+		"scales": {unsafe.Offsetof(p.Panels[0].Scales), 24},
+		"zeros":  {unsafe.Offsetof(p.Panels[0].Zeros), 48},
+		"biases": {unsafe.Offsetof(p.Panels[0].Biases), 72},
+		"Scale":  {unsafe.Offsetof(p.Scale), 192},
+		"Mid":    {unsafe.Offsetof(p.Mid), 200},
+		"Blocks": {unsafe.Offsetof(p.Blocks), 208},
+		"X":      {unsafe.Offsetof(p.X), 232},
+		"Stride": {unsafe.Offsetof(p.Stride), 256},
+		"Scales": {unsafe.Offsetof(p.Scales), 264},
+		"Sums":   {unsafe.Offsetof(p.Sums), 288},
+		"Totals": {unsafe.Offsetof(p.Totals), 312},
+		"Row":    {unsafe.Offsetof(p.Row), 336},
+		"Y":      {unsafe.Offsetof(p.Y), 344},
+		"block":  {unsafe.Sizeof(Block{}), 8},
+	} {
+		if at[0] != at[1] {
+			t.Errorf("%s at %d, the assembly expects %d", name, at[0], at[1])
+		}
+	}
+}
+
+// panelCase is a product with weights that can be read one by one.
+type panelCase struct {
+	Product
+	bits  int
+	k     int
+	codes [2][]uint8 // [16, k] in the order of columns
+	acts  []int8     // [tokens, k]
+	bf16  []float32  // [tokens, k]
+}
+
+// randomPanels makes a product of so many tokens over blocks of so many steps.
+func randomPanels(r *rand.Rand, bits, tokens int, steps []int, zero string, scale Float) *panelCase {
+	c := &panelCase{bits: bits}
+	c.Scale, c.Mid = scale, 1<<(bits-1)
+	groups := len(steps)
+	for i, n := range steps {
+		c.Blocks = append(c.Blocks, Block{Steps: int32(n), Group: int32(groups - 1 - i)})
+		c.k += n * PanelStep
+	}
+	values := func(spread float64) []byte {
+		b := make([]byte, groups*PanelRows*scale.Size())
+		for i := range groups * PanelRows {
+			v := float32(r.NormFloat64() * spread)
+			switch scale {
+			case Float32:
+				binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
+			case Float16:
+				binary.LittleEndian.PutUint16(b[2*i:], float16.Fromfloat32(v).Bits())
+			case BFloat16:
+				narrow([]float32{v}, b[2*i:])
+			}
+		}
+		return b
+	}
+	for i := range c.Panels {
+		p := &c.Panels[i]
+		c.codes[i] = make([]uint8, PanelRows*c.k)
+		for j := range c.codes[i] {
+			c.codes[i][j] = uint8(r.IntN(1 << bits))
+		}
+		p.Codes = packPanel(c.codes[i], c.k, bits)
+		p.Scales = values(0.02)
+		switch zero {
+		case "integer":
+			p.Zeros = make([]byte, groups*PanelRows)
+			for j := range p.Zeros {
+				p.Zeros[j] = byte(r.IntN(1 << bits))
+			}
+		case "float":
+			p.Biases = values(0.3)
+		}
+	}
+	c.acts, c.bf16 = make([]int8, tokens*c.k), make([]float32, tokens*c.k)
+	for i := range c.acts {
+		c.acts[i] = int8(r.IntN(255) - 127)
+		c.bf16[i] = roundBF16(float32(r.NormFloat64()))
+	}
+	c.Row = int64(tokens + MostTokens)
+	c.Scales, c.Sums = make([]float32, groups*int(c.Row)), make([]int32, groups*int(c.Row))
+	c.Totals = make([]float32, groups*int(c.Row))
+	at := 0
+	for b, n := range steps {
+		for t := range tokens {
+			i := b*int(c.Row) + t
+			c.Scales[i] = float32(r.Float64())
+			for _, v := range c.acts[t*c.k+at:][:n*PanelStep] {
+				c.Sums[i] -= int32(v)
+			}
+			for _, v := range c.bf16[t*c.k+at:][:n*PanelStep] {
+				c.Totals[i] += v
+			}
+		}
+		at += n * PanelStep
+	}
+	c.Y = make([]float32, (tokens+MostTokens)*2*PanelRows)
+	return c
+}
+
+// roundBF16 rounds to bfloat16 and back.
+func roundBF16(v float32) float32 {
+	var b [2]byte
+	narrow([]float32{v}, b[:])
+	return BFloat16.At(b[:], 0)
+}
+
+// packPanel interleaves sixteen rows of codes as the comment on panels says.
+func packPanel(codes []uint8, k, bits int) []byte {
+	var b []byte
+	per := 4
+	if bits <= 4 {
+		per = 8
+	}
+	for at := 0; at < k; at += per {
+		for r := range PanelRows {
+			for j := range 4 {
+				v := codes[r*k+at+j]
+				if bits <= 4 {
+					v |= codes[r*k+at+4+j] << 4
+				}
+				b = append(b, v)
+			}
+		}
+	}
+	return b
+}
+
+// asInt8 makes the activations int8, in rows with room behind them.
+func (c *panelCase) asInt8(tokens int) {
+	c.Stride = int64(c.k + 64)
+	c.X = make([]byte, (tokens+MostTokens)*int(c.Stride))
+	for t := range tokens {
+		for i, v := range c.acts[t*c.k : (t+1)*c.k] {
+			c.X[t*int(c.Stride)+i] = byte(v)
+		}
+	}
+}
+
+// asPairs makes them bfloat16.
+func (c *panelCase) asPairs(tokens int) {
+	c.Stride = int64(2*c.k + 64)
+	c.X = make([]byte, (tokens+MostTokens)*int(c.Stride))
+	for t := range tokens {
+		for i := range c.k {
+			v := c.bf16[t*c.k+i&^3+pairPlace[i&3]]
+			narrow([]float32{v}, c.X[t*int(c.Stride)+2*i:])
+		}
+	}
+}
+
+// exact returns the product of a row in float64, and the sum of the magnitudes of what it adds up.
+func (c *panelCase) exact(panel, row, token int, integer bool) (sum, size float64) {
+	p, at := &c.Panels[panel], 0
+	for b, block := range c.Blocks {
+		i := int(block.Group)*PanelRows + row
+		s, z, bias := float64(c.Scale.At(p.Scales, i)), float64(c.Mid), 0.0
+		if p.Zeros != nil {
+			z = float64(p.Zeros[i])
+		}
+		if p.Biases != nil {
+			bias = float64(c.Scale.At(p.Biases, i))
+		}
+		for j := range int(block.Steps) * PanelStep {
+			x := float64(c.bf16[token*c.k+at+j])
+			if integer {
+				x = float64(c.acts[token*c.k+at+j]) * float64(c.Product.Scales[b*int(c.Row)+token])
+			}
+			v := (s*(float64(c.codes[panel][row*c.k+at+j])-z) + bias) * x
+			sum += v
+			size += math.Abs(s*(float64(c.codes[panel][row*c.k+at+j])-float64(c.Mid))*x) + math.Abs(s*(z-float64(c.Mid))*x) + math.Abs(bias*x)
+		}
+		at += int(block.Steps) * PanelStep
+	}
+	return sum, size
+}
+
+// Products are those of the weights that codes, scales and zero points stand for, in every set the same bits.
+func TestPanelProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	was := active
+	t.Cleanup(func() { active = was })
+	for _, bits := range []int{2, 4, 5, 8} {
+		for _, steps := range [][]int{{1}, {4, 4}, {16, 16, 16, 3}, {2, 1, 16, 7}} {
+			for _, zero := range []string{"symmetric", "integer", "float"} {
+				for _, scale := range []Float{Float32, Float16, BFloat16} {
+					for _, tokens := range []int{1, 2, 3, 4, 5, 8, 9, 12, 13, 21} {
+						c := randomPanels(r, bits, tokens, steps, zero, scale)
+						name := fmt.Sprintf("%d bits, steps %v, %s, scales %d, %d tokens", bits, steps, zero, scale, tokens)
+						c.asInt8(tokens)
+						testProduct(t, name+", int8", c, tokens, true)
+						c.asPairs(tokens)
+						testProduct(t, name+", bf16", c, tokens, false)
+					}
+				}
+			}
+		}
+	}
+}
+
+func testProduct(t *testing.T, name string, c *panelCase, tokens int, integer bool) {
+	t.Helper()
+	scratch := make([]byte, 8*len(c.Panels[0].Codes))
+	multiply := func() []float32 {
+		for i := range c.Y {
+			c.Y[i] = 99
+		}
+		switch {
+		case integer && c.bits <= 4:
+			c.Codes4(tokens, scratch)
+		case integer:
+			c.Codes8(tokens)
+		case c.bits <= 4:
+			c.Codes4Pairs(tokens, scratch)
+		default:
+			c.Codes8Pairs(tokens, scratch)
+		}
+		return slices.Clone(c.Y[:tokens*2*PanelRows])
+	}
+	active = generic
+	want := multiply()
+	for i, v := range want {
+		token, panel, row := i/(2*PanelRows), i/PanelRows%2, i%PanelRows
+		exact, size := c.exact(panel, row, token, integer)
+		// Every operation rounds by 2^-24 of what is summed so far; a row of pairs adds up at most 128 of them a block.
+		if d := math.Abs(float64(v) - exact); d > size*140*0x1p-24 {
+			t.Fatalf("%s: token %d, panel %d, row %d: %v, want %v", name, token, panel, row, v, exact)
+		}
+	}
+	for _, s := range sets[1:] {
+		active = s
+		got := multiply()
+		for i := range want {
+			if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+				t.Fatalf("%s, %s: result %d is %v, want %v", name, s.name, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// The ends of the ranges: codes of 0 and 255, activations of ±127 and -128, zero points of 0 and 255.
+func TestPanelExtremes(t *testing.T) { underEach(t, testPanelExtremes) }
+
+func testPanelExtremes(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for _, bits := range []int{4, 8} {
+		for _, code := range []uint8{0, uint8(1<<bits - 1)} {
+			for _, zero := range []byte{0, byte(1<<bits - 1)} {
+				for _, act := range []int8{-128, -127, 127} {
+					const tokens = 12
+					c := randomPanels(r, bits, tokens, []int{16, 16}, "integer", Float32)
+					for i := range c.Panels {
+						for j := range c.codes[i] {
+							c.codes[i][j] = code
+						}
+						c.Panels[i].Codes = packPanel(c.codes[i], c.k, bits)
+						for j := range c.Panels[i].Zeros {
+							c.Panels[i].Zeros[j] = zero
+							binary.LittleEndian.PutUint32(c.Panels[i].Scales[4*j:], math.Float32bits(1))
+						}
+					}
+					for i := range c.acts {
+						c.acts[i] = act
+					}
+					for i := range c.Sums {
+						c.Sums[i], c.Scales[i] = -128*int32(act), 1
+					}
+					c.asInt8(tokens)
+					if bits == 4 {
+						c.Codes4(tokens, make([]byte, 8*len(c.Panels[0].Codes)))
+					} else {
+						c.Codes8(tokens)
+					}
+					want := 2 * 128 * (float32(code) - float32(zero)) * float32(act)
+					for i, v := range c.Y[:tokens*2*PanelRows] {
+						if v != want {
+							t.Fatalf("%d bits, code %d, zero %d, activation %d: result %d is %v, want %v", bits, code, zero, act, i, v, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// A scale that is no number, as QuantizeInt8 gives for activations that are none, makes its token's results none, and no other's.
+func TestPanelNonFinite(t *testing.T) { underEach(t, testPanelNonFinite) }
+
+func testPanelNonFinite(t *testing.T) {
+	const tokens, bad = 12, 5
+	c := randomPanels(rand.New(rand.NewPCG(7, 7)), 4, tokens, []int{4, 4}, "float", BFloat16)
+	c.asInt8(tokens)
+	c.Scales[int(c.Row)+bad] = float32(math.NaN())
+	c.Codes4(tokens, make([]byte, 8*len(c.Panels[0].Codes)))
+	for i, v := range c.Y[:tokens*2*PanelRows] {
+		if (v != v) != (i/(2*PanelRows) == bad) {
+			t.Fatalf("token %d: %v", i/(2*PanelRows), v)
+		}
+	}
+}
+
+func BenchmarkPanel(b *testing.B) {
+	for _, bits := range []int{4, 8} {
+		for _, group := range []int{32, 128} {
+			for _, tokens := range []int{1, 8, 120} {
+				steps := slices.Repeat([]int{group / PanelStep}, 2048/group)
+				c := randomPanels(rand.New(rand.NewPCG(8, 8)), bits, tokens, steps, "integer", Float16)
+				scratch := make([]byte, 8*len(c.Panels[0].Codes))
+				run := func(name string, f func()) {
+					b.Run(fmt.Sprintf("%s-%dbit-g%d/tokens=%d", name, bits, group, tokens), func(b *testing.B) {
+						b.SetBytes(int64(2 * len(c.Panels[0].Codes)))
+						for b.Loop() {
+							f()
+						}
+						macs := float64(2*PanelRows*c.k*tokens) * float64(b.N)
+						b.ReportMetric(macs/1e9/b.Elapsed().Seconds(), "GMAC/s")
+					})
+				}
+				c.asInt8(tokens)
+				if bits == 4 {
+					run("int8", func() { c.Codes4(tokens, scratch) })
+				} else {
+					run("int8", func() { c.Codes8(tokens) })
+				}
+				c.asPairs(tokens)
+				if bits == 4 {
+					run("bf16", func() { c.Codes4Pairs(tokens, scratch) })
+				} else {
+					run("bf16", func() { c.Codes8Pairs(tokens, scratch) })
+				}
+			}
+		}
+	}
+}
