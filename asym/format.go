@@ -75,7 +75,8 @@ func (Format) CheckShape(s quant.Spec, _, k int) error {
 
 // Pack stores a strip of rows: one run of bytes in each tensor.
 func (Format) Pack(_ quant.Spec, _ quant.Options, m *quant.Matrix, row0, _ int, put quant.Put) error {
-	p := make([]byte, len(m.Codes)/2)
+	b, p := quant.Borrow(len(m.Codes) / 2)
+	defer b.Return()
 	quant.PackBits(p, m.Codes, 4) // rows are whole bytes
 	if err := put(weightPacked, int64(row0*m.K/2), p); err != nil {
 		return err

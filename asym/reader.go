@@ -110,7 +110,8 @@ func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
 		return nil, err
 	}
 	m := quant.NewMatrix(rows, l.k, 4, l.spec.Group, quant.Float)
-	p := make([]byte, len(m.Codes)/2)
+	b, p := quant.Borrow(len(m.Codes) / 2)
+	defer b.Return()
 	if err := l.src.ReadAt(l.module+".weight_packed", p, int64(row0)*int64(l.k/2)); err != nil {
 		return nil, err
 	}

@@ -1,13 +1,13 @@
 package awq
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"nibble/gptq"
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -77,18 +77,19 @@ func (Format) CheckShape(s quant.Spec, n, k int) error {
 
 // Pack stores a strip of rows, which are columns of every tensor.
 func (Format) Pack(s quant.Spec, _ quant.Options, m *quant.Matrix, row0, n int, put quant.Put) error {
-	p := make([]byte, m.K*m.N/2)
+	groups := m.Groups()
+	b, p := quant.Borrow(m.K * m.N / 2) // no fewer than the zero points take
+	defer b.Return()
 	packColumns(p, m.Codes, m.N, m.K)
 	if err := put.Columns(qweight, int64(row0/2), int64(n/2), m.K, p); err != nil {
 		return err
 	}
 
-	groups := m.Groups()
 	zeros := m.Zeros
 	if m.Zero == quant.Symmetric {
 		zeros = slices.Repeat([]uint8{8}, m.N*groups)
 	}
-	p = make([]byte, groups*m.N/2)
+	p = p[:groups*m.N/2]
 	packColumns(p, zeros, m.N, groups)
 	if err := put.Columns(qzeros, int64(row0/2), int64(n/2), groups, p); err != nil {
 		return err
@@ -97,39 +98,23 @@ func (Format) Pack(s quant.Spec, _ quant.Options, m *quant.Matrix, row0, n int, 
 	return put.ScaleColumns(scales, m, s.Scale, row0, n)
 }
 
-// shifts[j] is the lowest bit of column 8c+j in word c.
-var shifts = [8]uint{0, 16, 4, 20, 8, 24, 12, 28}
-
-// packColumns packs codes [n, k] into words [k, n/8].
+// packColumns packs codes [n, k] into words [k, n/8]: the codes of eight rows make a word, in the order of kernel.Weave.
 func packColumns(dst []byte, codes []uint8, n, k int) {
-	var rows [8][]uint8
+	b, words := quant.Borrow(n * k / 2) // [n/8, k]
+	defer b.Return()
 	for c := range n / 8 {
-		for j := range rows {
-			rows[j] = codes[(8*c+j)*k : (8*c+j+1)*k]
-		}
-		for i := range k {
-			var word uint32
-			for j := range rows {
-				word |= uint32(rows[j][i]) << shifts[j]
-			}
-			binary.LittleEndian.PutUint32(dst[i*n/2+4*c:], word)
-		}
+		kernel.Weave(words[4*c*k:], codes[8*c*k:], k)
 	}
+	quant.Transpose32(dst, words, n/8, k)
 }
 
 // unpackColumns is the inverse of packColumns.
 func unpackColumns(codes []uint8, src []byte, n, k int) {
-	var rows [8][]uint8
+	b, words := quant.Borrow(n * k / 2)
+	defer b.Return()
+	quant.Transpose32(words, src, k, n/8)
 	for c := range n / 8 {
-		for j := range rows {
-			rows[j] = codes[(8*c+j)*k : (8*c+j+1)*k]
-		}
-		for i := range k {
-			word := binary.LittleEndian.Uint32(src[i*n/2+4*c:])
-			for j := range rows {
-				rows[j][i] = uint8(word>>shifts[j]) & 15
-			}
-		}
+		kernel.Unweave(codes[8*c*k:], words[4*c*k:], k)
 	}
 }
 

@@ -179,7 +179,8 @@ func (l *linear) readScales(m *quant.Matrix, row0 int) error {
 // columns reads a strip of a gemm tensor [height, N/8] as codes [rows, height]. The strip is read in whole words.
 func (l *linear) columns(suffix string, row0, rows, height int) ([]uint8, error) {
 	whole := (rows + 7) / 8 * 8
-	p := make([]byte, height*whole/2)
+	b, p := quant.Borrow(height * whole / 2)
+	defer b.Return()
 	if err := quant.ReadColumns(l.src, l.module+suffix, int64(row0/2), int64(l.n/2), height, p); err != nil {
 		return nil, err
 	}
@@ -190,7 +191,8 @@ func (l *linear) columns(suffix string, row0, rows, height int) ([]uint8, error)
 
 // nibbles reads a strip of a gemv tensor whose rows hold width codes, of which the first used ones count.
 func (l *linear) nibbles(suffix string, row0, rows, width, used int) ([]uint8, error) {
-	p := make([]byte, rows*width/2)
+	b, p := quant.Borrow(rows * width / 2)
+	defer b.Return()
 	if err := l.src.ReadAt(l.module+suffix, p, int64(row0*width/2)); err != nil {
 		return nil, err
 	}

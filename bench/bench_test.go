@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -80,7 +81,7 @@ func TestRun(t *testing.T) {
 		if len(r.Rates) != 3 || slices.Min(r.Rates) <= 0 || r.Median != median(r.Rates) || r.Profile != nil {
 			t.Errorf("%s: %+v", test, r)
 		}
-		r.Hold(Ceilings{Read: max(2*r.Read, 1), BF16: max(4*r.macs, 1), Int8: 1})
+		r.Hold(Ceilings{Read: cmp.Or(2*r.Read, 1), BF16: cmp.Or(4*r.macs, 1), Int8: 1})
 		switch {
 		case test.Prompt > 0:
 			// All matrices but the head for 5 tokens, and the head for one.
@@ -185,7 +186,7 @@ func TestCrew(t *testing.T) {
 	if rate <= 0 || math.IsInf(rate, 0) {
 		t.Errorf("%v multiply-adds per second", rate)
 	}
-	read, err := w.read(1<<16, 0)
+	read, err := w.read(1<<16, 1<<14, 0)
 	if err != nil || read <= 0 || math.IsInf(read, 0) {
 		t.Errorf("%v GB/s, %v", read, err)
 	}

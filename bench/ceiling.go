@@ -2,7 +2,9 @@ package bench
 
 import (
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"nibble/internal/kernel"
@@ -18,32 +20,48 @@ type Ceilings struct {
 	BF16 float64 `json:"bf16_peak_mac_per_s"` // the same of bfloat16, or float32 where the set has no such instruction
 }
 
-// How much is read, so that caches do not count: by all threads, in last-level caches, and by each.
+// How much memory there is to read, so that caches do not count and all banks do: for all threads, also in last-level
+// caches, and for each; and how much of it a pass reads, another part every time.
 const (
+	readTotal  = 1 << 30
 	readCaches = 8
-	readTotal  = 256 << 20
-	readPart   = 64 << 20
+	readOwn    = 64 << 20
+	readPass   = 8 << 20
 )
 
-// Seconds for the passes of a ceiling, and how long a pass of a peak is.
+// How long passes go on. They are short, so that some of them have the processors for themselves on a busy machine.
 const (
-	readFor  = time.Second
-	peakFor  = 300 * time.Millisecond
-	peakPass = 10 * time.Millisecond
+	readFor  = 400 * time.Millisecond
+	peakFor  = 150 * time.Millisecond
+	peakPass = 500 * time.Microsecond
 )
 
-// Measure finds the ceilings of threads, pinned to processors in turn if any are named.
-func Measure(threads int, cpus []int) (c Ceilings, err error) {
+// Measure finds the ceilings of threads, pinned to processors in turn. Where none are named, the better counts of threads
+// that are where the system puts them and of threads with a processor each. Of room bytes of memory a quarter is taken at
+// most.
+func Measure(threads int, cpus []int, room int64) (Ceilings, error) {
+	own := int64(readTotal)
+	if cache, known := machine.LastLevelCache(); known {
+		own = max(own, readCaches*cache)
+	}
+	own = max(own/int64(threads), readOwn)
+	own = max(min(own, room/4/int64(threads)), readPass)
+	c, err := measure(threads, cpus, int(own))
+	if all := machine.CPUs(); err == nil && len(cpus) == 0 && len(all) >= threads {
+		var pinned Ceilings
+		pinned, err = measure(threads, all, int(own))
+		c = Ceilings{max(c.Read, pinned.Read), max(c.Int8, pinned.Int8), max(c.BF16, pinned.BF16)}
+	}
+	return c, err
+}
+
+func measure(threads int, cpus []int, own int) (c Ceilings, err error) {
 	w, err := newCrew(threads, cpus)
 	if err != nil {
 		return c, err
 	}
 	defer w.close()
-	total := readTotal
-	if cache, known := machine.LastLevelCache(); known {
-		total = max(total, readCaches*int(cache))
-	}
-	if c.Read, err = w.read(max(total/threads, readPart), readFor); err != nil {
+	if c.Read, err = w.read(own, readPass, readFor); err != nil {
 		return c, err
 	}
 	c.Int8 = w.peak(kernel.PeakInt8, peakFor)
@@ -53,27 +71,31 @@ func Measure(threads int, cpus []int) (c Ceilings, err error) {
 
 // crew is threads that do the same at once.
 type crew struct {
-	start []chan func(tid int)
-	spans chan span
-	ended sync.WaitGroup
+	start   []chan func(tid int)
+	arrived atomic.Int64 // threads at the start of passes, over all passes
+	spans   chan span
+	ended   sync.WaitGroup
 }
 
 // span is when a thread worked.
 type span struct{ from, to time.Time }
 
 func newCrew(threads int, cpus []int) (*crew, error) {
-	w := &crew{spans: make(chan span, threads)}
+	w := &crew{start: make([]chan func(int), threads), spans: make(chan span, threads)}
 	pinned := make(chan error, threads)
 	for tid := range threads {
 		c := make(chan func(int), 1)
-		w.start = append(w.start, c)
+		w.start[tid] = c
 		w.ended.Go(func() {
 			var err error
 			if len(cpus) > 0 {
 				err = machine.Pin(cpus[tid%len(cpus)])
 			}
 			pinned <- err
+			pass := int64(0)
 			for work := range c {
+				pass++
+				w.meet(pass)
 				from := time.Now()
 				work(tid)
 				w.spans <- span{from, time.Now()}
@@ -89,6 +111,18 @@ func newCrew(threads int, cpus []int) (*crew, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// meet returns when all threads have called it for a pass. Threads that wait keep their processors, so that all have one.
+func (w *crew) meet(pass int64) {
+	const spins = 1 << 16
+	all := pass * int64(len(w.start))
+	w.arrived.Add(1)
+	for i := 1; w.arrived.Load() < all; i++ {
+		if i%spins == 0 {
+			runtime.Gosched()
+		}
+	}
 }
 
 // close ends the threads.
@@ -128,30 +162,33 @@ func (w *crew) best(while time.Duration, work func(tid int)) time.Duration {
 	return max(best, 1)
 }
 
-// read returns the rate at which the threads read memory of their own, part bytes each, in 10^9 bytes per second.
-func (w *crew) read(part int, while time.Duration) (float64, error) {
+// read returns the rate at which the threads read memory of their own, parts of it in turn, in 10^9 bytes per second.
+func (w *crew) read(own, part int, while time.Duration) (float64, error) {
 	const page = 4096
-	p, err := mmap.Memory(part * len(w.start))
+	p, err := mmap.Memory(own * len(w.start))
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = mmap.Free(p) }()
-	own := func(tid int) []byte { return p[tid*part : (tid+1)*part] }
 	w.together(func(tid int) {
-		for p := own(tid); len(p) > 0; p = p[min(page, len(p)):] {
-			p[0] = 1 // the page comes to be, near the processor of its reader
+		for i := tid * own; i < (tid+1)*own; i += page {
+			p[i] = 1 // the page comes to be, near the processor of its reader
 		}
 	})
-	best := w.best(while, func(tid int) { kernel.ReadWords(own(tid)) })
+	pass := make([]int, len(w.start))
+	best := w.best(while, func(tid int) {
+		from := tid*own + pass[tid]%(own/part)*part
+		pass[tid]++
+		kernel.ReadWords(p[from : from+part])
+	})
 	return float64(part) * float64(len(w.start)) / best.Seconds() / 1e9, nil
 }
 
 // peak returns how much the threads multiply and add per second.
 func (w *crew) peak(multiply func(rounds int) int, while time.Duration) float64 {
 	const rounds = 1024
-	calls := 1
 	once := w.together(func(int) { multiply(rounds) })
-	calls += int(peakPass / max(once, 1))
+	calls := 1 + int(peakPass/max(once, 1))
 	counts := make([]int, len(w.start))
 	best := w.best(while, func(tid int) {
 		counts[tid] = 0

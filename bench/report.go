@@ -61,7 +61,7 @@ model     %s: %s, %d bits%s; %s, %.3f bits per weight
 run       activations %s, cache %s; %d repetitions, shares are of the median
 load      %.2f s to the first token
 memory    %s of weights, %s of cache%s
-ceilings  %d threads read %.1f GB/s, multiply and add %.1f G/s int8, %.1f G/s bf16
+ceilings  --threads %d: read %.1f GB/s, multiply and add %.1f G/s int8, %.1f G/s bf16
 
 `, r.CPU, list(r.Threads), cpus, busy, r.Version, r.Go, r.Kernel, strings.Join(r.Kernels, ", "), r.Model, r.Format, r.Bits, group,
 		megabytes(r.Bytes), r.BitsPerWeight, r.Activations, r.KV, r.Repetitions, r.Load, megabytes(r.Weights), megabytes(r.Cache), peak,
@@ -77,7 +77,7 @@ ceilings  %d threads read %.1f GB/s, multiply and add %.1f G/s int8, %.1f G/s bf
 		if p == nil {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "\n%s, %d threads: %d steps of %.1f µs\n\n", x.Name, x.Threads, p.Steps, 1e6*p.Step); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s, --threads %d: %d steps of %.1f µs\n\n", x.Name, x.Threads, p.Steps, 1e6*p.Step); err != nil {
 			return err
 		}
 		if err := p.Print(w); err != nil {

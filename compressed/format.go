@@ -91,6 +91,32 @@ func (Format) CheckShape(s quant.Spec, n, k int) error {
 	return nil
 }
 
+// putInts stores codes as int8, q − 128, piece by piece.
+func putInts(q []uint8, off int64, put quant.Put) error {
+	b, buf := quant.Borrow(min(len(q), 1<<20))
+	defer b.Return()
+	for len(q) > 0 {
+		p := buf[:min(len(q), len(buf))]
+		flip(p, q[:len(p)])
+		if err := put(codes, off, p); err != nil {
+			return err
+		}
+		q, off = q[len(p):], off+int64(len(p))
+	}
+	return nil
+}
+
+// flip sets dst to src with the highest bit of every byte turned over.
+func flip(dst, src []byte) {
+	i := 0
+	for ; i+8 <= len(src); i += 8 {
+		binary.LittleEndian.PutUint64(dst[i:], binary.LittleEndian.Uint64(src[i:])^0x8080808080808080)
+	}
+	for ; i < len(src); i++ {
+		dst[i] = src[i] ^ 0x80
+	}
+}
+
 // Pack stores a strip of rows: one run of bytes in each tensor.
 func (f Format) Pack(s quant.Spec, _ quant.Options, m *quant.Matrix, row0, n int, put quant.Put) error {
 	scales := make([]byte, len(m.Scales)*s.Scale.Bits()/8)
@@ -99,14 +125,11 @@ func (f Format) Pack(s quant.Spec, _ quant.Options, m *quant.Matrix, row0, n int
 		return err
 	}
 	if s.Int8 {
-		p := make([]byte, len(m.Codes))
-		for i, q := range m.Codes {
-			p[i] = q ^ 0x80 // q − 128 as an int8
-		}
-		return put(codes, int64(row0*m.K), p)
+		return putInts(m.Codes, int64(row0*m.K), put)
 	}
 	size := quant.StreamBytes(m.K, m.Bits)
-	p := make([]byte, m.N*size)
+	b, p := quant.Borrow(m.N * size)
+	defer b.Return()
 	for r := range m.N {
 		quant.PackBits(p[r*size:(r+1)*size], m.Codes[r*m.K:(r+1)*m.K], m.Bits)
 	}

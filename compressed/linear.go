@@ -215,13 +215,12 @@ func (l *linear) readCodes(m *quant.Matrix, row0 int) error {
 		if err := l.src.ReadAt(l.module+".weight", m.Codes, int64(row0)*int64(l.k)); err != nil {
 			return err
 		}
-		for i := range m.Codes {
-			m.Codes[i] ^= 0x80 // q + 128 of an int8
-		}
+		flip(m.Codes, m.Codes) // q + 128 of an int8
 		return nil
 	}
 	size := quant.StreamBytes(l.k, m.Bits)
-	p := make([]byte, m.N*size)
+	b, p := quant.Borrow(m.N * size)
+	defer b.Return()
 	if err := l.src.ReadAt(l.module+".weight_packed", p, int64(row0)*int64(size)); err != nil {
 		return err
 	}

@@ -100,33 +100,52 @@ func (x *Expansion) float(p *piece, w *safetensors.Writer) *job {
 // expand dequantizes a matrix strip by strip.
 func (x *Expansion) expand(p *piece, w *safetensors.Writer, loss *lossJob) *job {
 	n, k := p.linear.Shape()
-	size := int64(x.DType.Bits() / 8)
-	strip := max(block, (2<<20)/k/block*block)
+	weights := maxStrip
+	if p.tensor.Transposed {
+		weights /= 8 // they are all in float32 at once
+	}
+	strip, part := max(block, weights/k/block*block), max(1, cached/k)
 	j := &job{name: p.tensor.Module(), rows: n, strip: strip, cost: int64(k) / 2}
 	j.run = func(wk *worker, row0, rows int) error {
 		m, err := p.linear.Rows(row0, rows)
 		if err != nil {
 			return err
 		}
-		if loss != nil {
-			if err := loss.add(wk, m, row0); err != nil {
+		if p.tensor.Transposed {
+			if loss != nil {
+				if err := loss.add(wk, m, row0); err != nil {
+					return err
+				}
+			}
+			return x.columns(p, w, wk, m, row0, n)
+		}
+		for at := 0; at < rows; at += part {
+			if err := x.part(p, w, wk, m.Part(at, min(part, rows-at)), row0+at, loss); err != nil {
 				return err
 			}
 		}
-		if p.tensor.Transposed {
-			return x.columns(p, w, wk, m, row0, n)
-		}
-		row, raw := grow(&wk.row, k), grow(&wk.raw, rows*k*int(size))
-		for i := range rows {
-			m.DequantizeRow(row, i)
-			quant.EncodeFloats(raw[i*k*int(size):], row, x.DType)
-		}
-		return w.WriteAt(p.target, raw, (p.at+int64(row0)*int64(k))*size)
+		return nil
 	}
 	if loss != nil {
 		j.done = loss.finish
 	}
 	return j
+}
+
+// part stores a few rows of a strip, after it has measured them against the original.
+func (x *Expansion) part(p *piece, w *safetensors.Writer, wk *worker, m *quant.Matrix, row0 int, loss *lossJob) error {
+	if loss != nil {
+		if err := loss.add(wk, m, row0); err != nil {
+			return err
+		}
+	}
+	size := x.DType.Bits() / 8
+	row, raw := grow(&wk.row, m.K), grow(&wk.raw, m.N*m.K*size)
+	for i := range m.N {
+		m.DequantizeRow(row, i)
+		quant.EncodeFloats(raw[i*m.K*size:], row, x.DType)
+	}
+	return w.WriteAt(p.target, raw, (p.at+int64(row0)*int64(m.K))*int64(size))
 }
 
 // columns stores rows of a matrix that its architecture keeps as [in, out].

@@ -65,23 +65,24 @@ func (r *Run) finished(it *Item) bool {
 	return true
 }
 
-// quantized is the job of a matrix: read, solve, account, pack, strip by strip.
+// quantized is the job of a matrix, strip by strip: read, solve and account part by part, then pack.
 func (r *Run) quantized(it *Item) *job {
 	blocks := make([]quant.Noise, (it.N+block-1)/block)
 	put := func(tensor int, off int64, p []byte) error { return r.out.WriteAt(it.Outputs[tensor].Name, p, off) }
+	part := r.partRows(it.rows)
 	return &job{name: it.Name, rows: it.N, strip: r.stripRows(it.K),
 		cost: int64(it.K) * int64(it.rows.elements),
 		run: func(w *worker, row0, rows int) error {
-			weights, err := it.rows.read(w, row0, rows)
-			if err != nil {
-				return err
-			}
 			m := w.fit(rows, it.K, *it.Spec)
-			it.solve(m, weights, nil)
-			row := grow(&w.row, it.K)
-			for n := range rows {
-				m.DequantizeRow(row, n)
-				blocks[(row0+n)/block].Add(weights[n*it.K:(n+1)*it.K], row)
+			for at := 0; at < rows; at += part {
+				n := min(part, rows-at)
+				weights, err := it.rows.read(w, row0+at, n)
+				if err != nil {
+					return err
+				}
+				p := m.Part(at, n)
+				it.solve(p, weights, nil)
+				account(w, p, weights, blocks, row0+at)
 			}
 			return r.Format.Pack(*it.Spec, r.Options, m, row0, it.N, put)
 		},
@@ -92,6 +93,15 @@ func (r *Run) quantized(it *Item) *job {
 			}
 			return r.record(it, &noise)
 		}}
+}
+
+// account adds what the rows of m from row0 lost against their weights to the blocks of the matrix.
+func account(w *worker, m *quant.Matrix, weights []float32, blocks []quant.Noise, row0 int) {
+	row := grow(&w.row, m.K)
+	for n := range m.N {
+		m.DequantizeRow(row, n)
+		blocks[(row0+n)/block].Add(weights[n*m.K:(n+1)*m.K], row)
+	}
 }
 
 // fit returns the worker's matrix for a strip of a module, made anew only where the last one was smaller.
@@ -108,11 +118,24 @@ func (w *worker) fit(rows, k int, s quant.Spec) *quant.Matrix {
 // stripRows returns how many rows of k weights make a strip.
 func (p *Plan) stripRows(k int) int { return max(block, int(p.strip)/k/block*block) }
 
+// cached is the number of weights that stay in a core's cache while they are worked on.
+const cached = 1 << 16
+
+// partRows returns how many rows of a strip are in float32 at a time: as many as stay in a core's cache, or more where
+// reading goes column by column.
+func (p *Plan) partRows(x *rows) int {
+	weights := int64(cached)
+	if x.t.Transposed {
+		weights = p.strip / 8
+	}
+	return max(1, int(weights)/x.k)
+}
+
 // padded copies a float tensor into a wider one.
 func (r *Run) padded(it *Item) *job {
 	x := it.rows
 	size := int64(x.k * x.elements)
-	return &job{name: it.Name, rows: x.n, strip: r.stripRows(x.k), cost: size,
+	return &job{name: it.Name, rows: x.n, strip: r.stripRows(8 * x.k), cost: size,
 		run: func(w *worker, row0, rows int) error {
 			weights, err := x.read(w, row0, rows)
 			if err != nil {

@@ -267,15 +267,21 @@ func lcm(a, b int) int {
 	return a / x * b
 }
 
-// Bytes that one weight of a strip takes in a worker: the stored source, float32, its code, the packed output.
-const bytesPerWeight = 2 + 4 + 1 + 1
+// Bytes that one weight of a strip takes in a worker: its code and the packed output in two orders, and an eighth of what
+// it takes while it is solved, the stored source and float32.
+const bytesPerWeight = 1 + 2 + 1
 
 // What a run needs besides the strips: program, plan, stacks.
 const baseMemory = 48 << 20
 
-// memory chooses the size of a strip, smaller where --max-memory demands it.
+// Weights in the largest strip. A matrix of one strip is written at once, one of several a column at a time where its
+// layout is column by column.
+const maxStrip = 12 << 20
+
+// memory chooses the size of a strip: small enough for every thread to have several, smaller still where --max-memory
+// demands it.
 func (p *Plan) memory() error {
-	p.strip = 2 << 20
+	p.strip = min(maxStrip, p.Params/int64(8*max(p.Threads, 1)))
 	if p.MaxMemory == 0 {
 		return nil
 	}

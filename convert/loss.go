@@ -108,11 +108,7 @@ func (l *lossJob) add(w *worker, m *quant.Matrix, row0 int) error {
 	if err != nil {
 		return err
 	}
-	row := grow(&w.row, m.K)
-	for n := range m.N {
-		m.DequantizeRow(row, n)
-		l.blocks[(row0+n)/block].Add(weights[n*m.K:(n+1)*m.K], row)
-	}
+	account(w, m, weights, l.blocks, row0)
 	return nil
 }
 

@@ -120,15 +120,23 @@ func nonFinite(d safetensors.DType, raw []byte) int {
 	default:
 		return -1
 	}
-	for i := 0; i+size <= len(raw); i += size {
+	// Eight bytes at a time: in an element of ones the exponent's lowest bit, added, carries into the sign.
+	var exponents, lowest, signs uint64
+	for shift := 0; shift < 64; shift += 8 * size {
+		exponents |= exponent << shift
+		lowest |= exponent & -exponent << shift
+		signs |= 1 << (8*size - 1) << shift
+	}
+	i := 0
+	for ; i+8 <= len(raw); i += 8 {
+		if (binary.LittleEndian.Uint64(raw[i:])&exponents+lowest)&signs != 0 {
+			break
+		}
+	}
+	for ; i+size <= len(raw); i += size {
 		var bits uint64
-		switch size {
-		case 2:
-			bits = uint64(binary.LittleEndian.Uint16(raw[i:]))
-		case 4:
-			bits = uint64(binary.LittleEndian.Uint32(raw[i:]))
-		default:
-			bits = binary.LittleEndian.Uint64(raw[i:])
+		for b := range size {
+			bits |= uint64(raw[i+b]) << (8 * b)
 		}
 		if bits&exponent == exponent {
 			return i

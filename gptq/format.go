@@ -84,11 +84,11 @@ func (Format) Pack(s quant.Spec, o quant.Options, m *quant.Matrix, row0, n int, 
 		}
 	}
 	words := m.K * m.Bits / 32
-	rows := make([]byte, 4*words*m.N) // [m.N, words]
-	for r := range m.N {
-		quant.PackBits(rows[4*r*words:4*(r+1)*words], m.Codes[r*m.K:(r+1)*m.K], m.Bits)
-	}
-	p := make([]byte, len(rows)) // [words, m.N]
+	b, rows := quant.Borrow(4 * words * m.N) // [m.N, words]
+	defer b.Return()
+	quant.PackBits(rows, m.Codes, m.Bits)
+	b, p := quant.Borrow(len(rows)) // [words, m.N]
+	defer b.Return()
 	quant.Transpose32(p, rows, m.N, words)
 	if err := put.Columns(qweight, 4*int64(row0), 4*int64(n), words, p); err != nil {
 		return err

@@ -143,11 +143,13 @@ func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
 	m := quant.NewMatrix(rows, l.k, l.spec.Bits, l.spec.GroupSize(l.k), l.spec.Zero)
 	m.GroupOf = l.groupOf
 	words := l.k * m.Bits / 32
-	p := make([]byte, 4*words*rows) // [words, rows]
+	b, p := quant.Borrow(4 * words * rows) // [words, rows]
+	defer b.Return()
 	if err := quant.ReadColumns(l.src, l.module+".qweight", 4*int64(row0), 4*int64(l.n), words, p); err != nil {
 		return nil, err
 	}
-	streams := make([]byte, len(p)) // [rows, words]
+	b, streams := quant.Borrow(len(p)) // [rows, words]
+	defer b.Return()
 	quant.Transpose32(streams, p, words, rows)
 	for r := range rows {
 		quant.UnpackBits(m.Codes[r*l.k:(r+1)*l.k], streams[4*r*words:4*(r+1)*words], m.Bits)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"nibble/build"
 	"nibble/hf"
@@ -15,16 +16,42 @@ import (
 	"nibble/safetensors"
 )
 
-// reader lays the matrices of a build out in memory.
+// reader lays the matrices of a build out in memory, several at a time.
 type reader struct {
 	b       *build.Build
 	m       *Model
 	threads int
-	cpus    []int // to which they are pinned
+	cpus    []int      // to which they are pinned
+	mu      sync.Mutex // of the model's weights and columns
 }
 
-// strip is the number of rows that are read at a time.
-const strip = 256
+// take is arena.take for several threads.
+func (l *reader) take(n int) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.m.weights.take(n)
+}
+
+// share is Model.share for several threads.
+func (l *reader) share(c *columns) *columns {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.m.share(c)
+}
+
+// stripSize is about how many elements are read at a time: formats that keep columns together are slow in narrow strips.
+const stripSize = 12 << 20
+
+// strips runs f over n rows of k elements in strips.
+func strips(n, k int, f func(row, rows int) error) error {
+	per := max(readAhead, stripSize/k/readAhead*readAhead)
+	for row := 0; row < n; row += per {
+		if err := f(row, min(per, n-row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // matrix reads rows row0 to row0+n of a row of the table; as panels, unless rows are to stay as they are in the file.
 func (l *reader) matrix(t *hf.Tensor, row0, n int, panels bool) (*matrix, error) {
@@ -61,17 +88,17 @@ func (l *reader) matrix(t *hf.Tensor, row0, n int, panels bool) (*matrix, error)
 	}
 	if !panels {
 		var err error
-		if m.raw, err = l.m.weights.take(n * m.k * size); err != nil {
+		if m.raw, err = l.take(n * m.k * size); err != nil {
 			return nil, err
 		}
-		return m, l.strips(n, func(row, rows int) error { return read(m.raw[row*m.k*size:(row+rows)*m.k*size], row) })
+		return m, strips(n, m.k, func(row, rows int) error { return read(m.raw[row*m.k*size:(row+rows)*m.k*size], row) })
 	}
-	m.storage, m.cols = pairs, l.m.share(newColumns([]int{0, m.k}))
+	m.storage, m.cols = pairs, l.share(newColumns([]int{0, m.k}))
 	var err error
-	if m.raw, err = l.m.weights.take(panelCount(n) * m.panelBytes()); err != nil {
+	if m.raw, err = l.take(panelCount(n) * m.panelBytes()); err != nil {
 		return nil, err
 	}
-	return m, l.strips(n, func(row, rows int) error {
+	return m, strips(n, m.k, func(row, rows int) error {
 		raw := make([]byte, rows*m.k*size)
 		if err := read(raw, row); err != nil {
 			return err
@@ -92,20 +119,20 @@ func (l *reader) matrix(t *hf.Tensor, row0, n int, panels bool) (*matrix, error)
 	})
 }
 
-// strips runs f over all rows in strips, on all threads.
-func (l *reader) strips(n int, f func(row, rows int) error) error {
-	return l.parallel((n+strip-1)/strip, func(i int) error { return f(i*strip, min(strip, n-i*strip)) })
-}
-
 // parallel calls f for every number below n, on all threads, and returns the error of the lowest that failed.
 func (l *reader) parallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
+	var next atomic.Int64
 	var wg sync.WaitGroup
-	for first := range min(n, l.threads) {
+	for range min(n, l.threads) {
 		wg.Go(func() {
-			for i := first; i < n; i += l.threads {
-				if errs[i] = f(i); errs[i] != nil {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
 					return
+				}
+				if errs[i] = f(i); errs[i] != nil {
+					next.Store(int64(n))
 				}
 			}
 		})
@@ -149,13 +176,13 @@ func (l *reader) codes(m *matrix, linear quant.Linear, row0 int) error {
 	if probe.GroupOf != nil {
 		starts, m.order = grouped(probe.GroupOf, probe.Groups())
 	}
-	m.cols = l.m.share(newColumns(starts))
+	m.cols = l.share(newColumns(starts))
 	cells := panelCount(m.n) * m.cols.groups * kernel.PanelRows
-	if m.raw, err = l.m.weights.take(panelCount(m.n) * m.panelBytes()); err != nil {
+	if m.raw, err = l.take(panelCount(m.n) * m.panelBytes()); err != nil {
 		return err
 	}
 	if m.zero == quant.Integer {
-		if m.zeros, err = l.m.weights.take(cells); err != nil {
+		if m.zeros, err = l.take(cells); err != nil {
 			return err
 		}
 	}
@@ -164,7 +191,7 @@ func (l *reader) codes(m *matrix, linear quant.Linear, row0 int) error {
 	if m.zero == quant.Float {
 		biases = make([]float32, cells)
 	}
-	err = l.strips(end-base, func(row, rows int) error {
+	err = strips(end-base, m.k, func(row, rows int) error {
 		x, err := linear.Rows(base+row, rows)
 		if err != nil {
 			return err
@@ -281,7 +308,7 @@ func smallest(values ...[]float32) kernel.Float {
 
 // encode stores values as a type.
 func (l *reader) encode(values []float32, f kernel.Float) ([]byte, error) {
-	b, err := l.m.weights.take(len(values) * f.Size())
+	b, err := l.take(len(values) * f.Size())
 	if err != nil {
 		return nil, err
 	}

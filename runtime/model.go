@@ -109,8 +109,43 @@ func Load(b *build.Build, c Config) (*Model, error) {
 
 // load reads all weights and starts the threads.
 func (m *Model) load(l *reader) (err error) {
+	var biases []*hf.Tensor
+	var jobs []job
 	for i := range l.b.Tensors {
-		if err := m.read(l, &l.b.Tensors[i]); err != nil {
+		t := &l.b.Tensors[i]
+		switch {
+		case t.Role == hf.Bias:
+			biases = append(biases, t)
+		case t.Role == hf.Other && strings.HasSuffix(t.Name, ".sinks"):
+			return fmt.Errorf("runtime: %s: attention sinks are not supported", t.Name)
+		case t.Role == hf.Buffer, t.Role == hf.Other:
+		case m.norm(t) != nil:
+			if err := m.readNorm(l, t); err != nil {
+				return err
+			}
+		default:
+			parts, err := m.parts(t)
+			if err != nil {
+				return err
+			}
+			for _, p := range parts {
+				jobs = append(jobs, job{tensor: t, part: p})
+			}
+		}
+	}
+	err = l.parallel(len(jobs), func(i int) (err error) {
+		j := &jobs[i]
+		j.matrix, err = l.matrix(j.tensor, j.row, j.n, m.multiplied(l, j.tensor))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		*j.place() = j.matrix
+	}
+	for _, t := range biases {
+		if err := m.readBias(l, t); err != nil {
 			return err
 		}
 	}
@@ -175,38 +210,22 @@ func (m *Model) ropeIndex(r *hf.Rope) int {
 	return len(m.ropes) - 1
 }
 
-// read puts one tensor in its place.
-func (m *Model) read(l *reader, t *hf.Tensor) error {
-	switch t.Role {
-	case hf.Buffer:
-		return nil
-	case hf.Other:
-		if strings.HasSuffix(t.Name, ".sinks") {
-			return fmt.Errorf("runtime: %s: attention sinks are not supported", t.Name)
-		}
-		return nil
-	case hf.Bias:
-		return m.readBias(l, t)
+// job is a matrix to read.
+type job struct {
+	tensor *hf.Tensor
+	part
+	matrix *matrix
+}
+
+// readNorm reads the weight or the bias of a norm.
+func (m *Model) readNorm(l *reader, t *hf.Tensor) error {
+	v, err := l.vector(t)
+	if n := m.norm(t); strings.HasSuffix(t.Name, ".bias") {
+		n.bias = v
+	} else {
+		n.weight = v
 	}
-	if n := m.norm(t); n != nil {
-		v, err := l.vector(t)
-		if strings.HasSuffix(t.Name, ".bias") {
-			n.bias = v
-		} else {
-			n.weight = v
-		}
-		return err
-	}
-	parts, err := m.parts(t)
-	if err != nil {
-		return err
-	}
-	for _, p := range parts {
-		if *p.place, err = l.matrix(t, p.row, p.n, m.multiplied(l, t)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // multiplied reports whether a matrix is kept for the kernels, and not for lookups or as the reference.
@@ -217,7 +236,7 @@ func (m *Model) multiplied(l *reader, t *hf.Tensor) bool {
 
 // part is rows of a tensor that are a matrix of their own.
 type part struct {
-	place  **matrix
+	place  func() **matrix
 	row, n int
 }
 
@@ -228,12 +247,16 @@ func (m *Model) parts(t *hf.Tensor) ([]part, error) {
 	switch t.Role {
 	case hf.QKV:
 		l, q, kv := &m.layers[t.Layer], a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
-		list = []part{{&l.q, 0, q}, {&l.k, q, kv}, {&l.v, q + kv, kv}}
+		list = []part{
+			{func() **matrix { return &l.q }, 0, q},
+			{func() **matrix { return &l.k }, q, kv},
+			{func() **matrix { return &l.v }, q + kv, kv},
+		}
 	case hf.GateUp:
 		l, f := &m.layers[t.Layer], t.Out()/2
-		list = []part{{&l.gate, 0, f}, {&l.up, f, f}}
+		list = []part{{func() **matrix { return &l.gate }, 0, f}, {func() **matrix { return &l.up }, f, f}}
 	default:
-		return []part{{m.place(t), 0, t.Out()}}, nil
+		return []part{{func() **matrix { return m.place(t) }, 0, t.Out()}}, nil
 	}
 	if last := list[len(list)-1]; last.row+last.n != t.Out() {
 		what := map[hf.Role]string{hf.QKV: "q, k and v", hf.GateUp: "gate and up"}[t.Role]
@@ -333,7 +356,7 @@ func (m *Model) readBias(l *reader, t *hf.Tensor) error {
 			return fmt.Errorf("runtime: %s has %d values, the model needs %d", t.Name, len(v), x.Out())
 		}
 		for _, p := range parts {
-			(*p.place).bias = v[p.row : p.row+p.n]
+			(*p.place()).bias = v[p.row : p.row+p.n]
 		}
 		return nil
 	}

@@ -187,21 +187,24 @@ func (w *walker) compute(p *pass, u *unit, a *acts, x []float32, n int) {
 	}
 }
 
+// widePad is room between rows of weights, without which those of some lengths would share the same lines of a cache.
+const widePad = 16
+
 // rows multiplies the rows of a panel in float32.
 func (w *walker) rows(m *matrix, panel, at int, x []float32, n int) {
 	lo, hi := m.rows(panel)
-	for r := lo; r < hi; r++ {
-		y := w.product.Y[at+r-lo:]
-		if n == 1 && m.storage == floats && m.dtype == safetensors.BF16 {
-			y[0] = kernel.DotBF16(m.raw[2*r*m.k:], x[:m.k])
-			continue
+	y := w.product.Y[at:]
+	if n == 1 && m.storage == floats && m.dtype == safetensors.BF16 {
+		for r := lo; r < hi; r++ {
+			y[r-lo] = kernel.DotBF16(m.raw[2*r*m.k:], x[:m.k])
 		}
-		row := w.row[:m.k]
-		m.row(row, w.codes, r)
-		for t := range n {
-			y[t*2*kernel.PanelRows] = kernel.Dot(row, x[t*m.k:(t+1)*m.k])
-		}
+		return
 	}
+	ld := m.k + widePad
+	for r := lo; r < hi; r++ {
+		m.row(w.wide[(r-lo)*ld:], w.codes, r)
+	}
+	kernel.DotRows(y, 2*kernel.PanelRows, w.wide, x, hi-lo, n, ld, m.k)
 }
 
 // prepare brings the rows of x that belong to this thread into the form that a pass wants.

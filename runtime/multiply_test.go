@@ -172,6 +172,7 @@ func walkerOf(s *state, team *team, tid int, list ...*matrix) *walker {
 			k = max(k, x.cols.padded)
 		}
 	}
+	w.wide = make([]float32, kernel.PanelRows*(k+widePad))
 	w.row, w.codes, w.whole, w.unpacked = make([]float32, k), make([]uint8, k), make([]int8, k), make([]byte, 4*kernel.PanelRows*k)
 	w.product.Y = make([]float32, (s.n+kernel.MostTokens)*2*kernel.PanelRows)
 	return w

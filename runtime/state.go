@@ -56,6 +56,7 @@ type walker struct {
 	acts     *acts          // of a single token
 	product  kernel.Product // with room for the results of a chunk
 	unpacked []byte         // two panels of codes in another form
+	wide     []float32      // the rows of a panel, for the reference
 	row      []float32      // one row of weights
 	codes    []uint8        // its codes
 	whole    []int8         // one row of inputs
@@ -113,6 +114,9 @@ func newState(m *Model) *state {
 			codes: make([]uint8, max(widest, padded)), head: make([]float32, a.HeadDim), bytes: make([]int8, a.HeadDim),
 			angle: make([]angle, len(m.ropes))}
 		w.product.Y = make([]float32, (chunk+kernel.MostTokens)*2*kernel.PanelRows)
+		if m.Mode == F32 {
+			w.wide = make([]float32, kernel.PanelRows*(widest+widePad))
+		}
 		if m.Mode == A8Row {
 			w.whole = make([]int8, widest)
 		}

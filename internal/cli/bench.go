@@ -157,7 +157,6 @@ func runBench(cmd *cobra.Command, args []string, o *benchOptions) error {
 	r := &bench.Report{Version: version.String(), Go: goruntime.Version(), CPU: machine.CPU(), Kernels: kernel.Names(), Threads: o.sweep,
 		CPUs: append([]int{}, o.cpu...), KV: o.cache, Repetitions: o.repetitions}
 	r.Kernel, _ = kernel.Active()
-	o.busy(cmd, r)
 	start := time.Now()
 	b, err := o.build(cmd, args, r)
 	if err != nil {
@@ -168,6 +167,7 @@ func runBench(cmd *cobra.Command, args []string, o *benchOptions) error {
 	if err := o.fits(b, r.Model); err != nil {
 		return err
 	}
+	o.busy(cmd, r)
 	if o.auto && len(b.Linears) == 0 {
 		o.activations, o.mode = "a16", runtime.A16
 	}
@@ -259,7 +259,7 @@ func (o *benchOptions) measure(cmd *cobra.Command, b *build.Build, r *bench.Repo
 	}
 	load = time.Since(start)
 	r.Weights = m.Bytes()
-	o.say(cmd, "%d threads: %s of weights in %.2f s", o.threads, megabytes(r.Weights), load.Seconds())
+	o.say(cmd, "--threads %d: %s of weights in %.2f s", o.threads, megabytes(r.Weights), load.Seconds())
 	int8 := len(b.Linears) > 0 && (o.mode == runtime.A8 || o.mode == runtime.A8Row)
 	for _, t := range o.tests {
 		goruntime.GC() // of the last test's caches
@@ -274,7 +274,7 @@ func (o *benchOptions) measure(cmd *cobra.Command, b *build.Build, r *bench.Repo
 		}
 		x.Threads = o.threads
 		r.Tests = append(r.Tests, x)
-		o.say(cmd, "%d threads: %s: %.2f tokens/s", o.threads, t, x.Median)
+		o.say(cmd, "--threads %d: %s: %.2f tokens/s", o.threads, t, x.Median)
 	}
 	return load, nil
 }
@@ -282,10 +282,14 @@ func (o *benchOptions) measure(cmd *cobra.Command, b *build.Build, r *bench.Repo
 // hold measures the ceilings and holds the tests against them.
 func (o *benchOptions) hold(cmd *cobra.Command, r *bench.Report, most int) error {
 	ceilings := map[int]bench.Ceilings{}
+	room, known := availableMemory()
+	if !known {
+		room = 1 << 30
+	}
 	for _, n := range o.sweep {
-		o.say(cmd, "%d threads: ceilings", n)
+		o.say(cmd, "--threads %d: ceilings", n)
 		var err error
-		if ceilings[n], err = bench.Measure(n, o.cpu); err != nil {
+		if ceilings[n], err = bench.Measure(n, o.cpu, room); err != nil {
 			return err
 		}
 	}

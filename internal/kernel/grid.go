@@ -43,7 +43,9 @@ func (g *Grid) Encode(codes []uint8, w []float32) {
 	codes = codes[:len(w)]
 	n := len(w) &^ 15
 	active.encode(g.fields(), w[:n], codes[:n])
-	encode(g.fields(), w[n:], codes[n:])
+	if n < len(w) {
+		encode(g.fields(), w[n:], codes[n:])
+	}
 }
 
 func encode(fields [7]float32, w []float32, codes []uint8) {
@@ -59,7 +61,9 @@ func (g *Grid) EncodeBF16(codes []uint8, w []float32) {
 	codes = codes[:len(w)]
 	n := len(w) &^ 15
 	active.encodeBF16(g.fields(), w[:n], codes[:n])
-	encodeBF16(g.fields(), w[n:], codes[n:])
+	if n < len(w) {
+		encodeBF16(g.fields(), w[n:], codes[n:])
+	}
 }
 
 func encodeBF16(fields [7]float32, w []float32, codes []uint8) {

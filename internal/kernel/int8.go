@@ -7,11 +7,8 @@ import "math"
 // A vector of zeros, or of numbers so small that s is 0 in float32, gives s = 0 and codes of 0. A vector with a NaN or an
 // infinity gives s = NaN and codes of 0, so that everything computed from it is NaN.
 func QuantizeInt8(q []int8, x []float32) (s float32, sum int32) {
-	var most uint32 // bits of max|x|: the order of magnitudes is that of their bits
-	for _, v := range x {
-		most = max(most, math.Float32bits(v)&^(1<<31))
-	}
 	q = q[:len(x)]
+	most := active.largest(x)
 	s = math.Float32frombits(most) / 127
 	switch {
 	case most >= 0x7f800000:
@@ -21,13 +18,36 @@ func QuantizeInt8(q []int8, x []float32) (s float32, sum int32) {
 		clear(q)
 		return 0, 0
 	}
+	return s, active.codes(q, x, s)
+}
+
+// QuantizeInt8Blocks is QuantizeInt8 of every block columns of x; the last block may be shorter. scales and sums have room
+// for all blocks.
+func QuantizeInt8Blocks(q []int8, scales []float32, sums []int32, x []float32, block int) {
+	for i := 0; len(x) > 0; i++ {
+		n := min(block, len(x))
+		scales[i], sums[i] = QuantizeInt8(q, x[:n])
+		q, x = q[n:], x[n:]
+	}
+}
+
+// largest returns the bits of max|x|: the order of magnitudes is that of their bits.
+func largest(x []float32) (most uint32) {
+	for _, v := range x {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+	}
+	return most
+}
+
+// codes sets q = rint(x/s) of a QuantizeInt8 and returns Σ q.
+func codes(q []int8, x []float32, s float32) (sum int32) {
 	for i, v := range x {
 		n := int32(math.RoundToEven(float64(v / s)))
 		n = max(min(n, 127), -127) // a subnormal s is coarse
 		q[i] = int8(n)
 		sum += n
 	}
-	return s, sum
+	return sum
 }
 
 // DotInt8 returns Σ w[i]·x[i], exact for up to 2^17 elements. x is at least as long as w.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -61,8 +62,7 @@ func near(t *testing.T, name string, x any, got float32, want hex, tol float64) 
 	}
 }
 
-// The scalar functions are computed in float64 and rounded once: they have the exact bits but where float64's own error
-// crosses a rounding boundary, and far out on the negative side, where 1+erf and 1+tanh have lost theirs.
+// The scalar functions are a few roundings from the exact values; TestCurveErrors has the bounds.
 func TestScalars(t *testing.T) {
 	for name, f := range map[string]func(float32) float32{"gelu_erf": GELU, "gelu_tanh": GELUTanh, "silu": SiLU, "sigmoid": Sigmoid} {
 		var file struct{ F32, BF16 []struct{ X, Exact hex } }
@@ -71,7 +71,7 @@ func TestScalars(t *testing.T) {
 			t.Fatalf("%s: %d and %d cases", name, len(file.F32), len(file.BF16))
 		}
 		for _, c := range file.F32 {
-			near(t, name, float32(c.X), f(float32(c.X)), c.Exact, ulp/2)
+			near(t, name, float32(c.X), f(float32(c.X)), c.Exact, 1.5*ulp)
 		}
 		for _, c := range file.BF16 { // the results are rounded to 8 bits
 			near(t, name, float32(c.X), f(float32(c.X)), c.Exact, 1.0/256)
@@ -79,17 +79,22 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-// Probabilities are two roundings from the exact ones, and of a sum that is one; masked scores are exact zeros.
-func TestSoftmax(t *testing.T) {
+// Probabilities are a few roundings from the exact ones, of which that of the difference from the largest score, up to half
+// an ulp of it, counts as much in the result; masked scores are exact zeros.
+func TestSoftmax(t *testing.T) { underEach(t, testSoftmax) }
+
+func testSoftmax(t *testing.T) {
 	var file struct{ Cases []struct{ X, Exact []hex } }
 	read(t, "softmax", &file)
 	for n, c := range file.Cases {
 		x := floats(c.X)
 		Softmax(x)
 		var sum float64
+		most := slices.Max(c.X)
 		for i, v := range x {
 			sum += float64(v)
-			if want := float64(c.Exact[i]); math.Abs(float64(v)-want) > 1.5*ulp*want+math.SmallestNonzeroFloat32 {
+			tol := ulp * (2.5 + float64(most-c.X[i])/2)
+			if want := float64(c.Exact[i]); math.Abs(float64(v)-want) > tol*want+math.SmallestNonzeroFloat32 {
 				t.Errorf("case %d: softmax of %v is %v, want %v", n, float32(c.X[i]), v, want)
 			}
 		}
@@ -100,10 +105,10 @@ func TestSoftmax(t *testing.T) {
 	if len(file.Cases) < 10 {
 		t.Fatal("too few cases")
 	}
-	nan := []float32{1, float32(math.NaN())}
-	Softmax(nan)
-	if nan[0] == nan[0] || nan[1] == nan[1] {
-		t.Errorf("softmax with a NaN is %v", nan)
+	bad := []float32{1, nan}
+	Softmax(bad)
+	if bad[0] == bad[0] || bad[1] == bad[1] {
+		t.Errorf("softmax with a NaN is %v", bad)
 	}
 	Softmax(nil)
 }

@@ -200,6 +200,71 @@ done:
 	VZEROUPPER
 	RET
 
+// func roundPairsAVX2(dst []byte, x []float32) [16]float32
+// Requires: AVX, AVX2
+TEXT ·roundPairsAVX2(SB), NOSPLIT, $0-112
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VPXOR        Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVL         $0x00007fff, BX
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Y5
+	MOVL         $0x00400000, BX
+	VMOVD        BX, X6
+	VPBROADCASTD X6, Y6
+	MOVL         $0x00000001, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Y7
+	VMOVDQU      words<>+0(SB), Y8
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVDQU   (CX), Y2
+	VCMPPS    $0x03, Y2, Y2, Y9
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     Y7, Y4, Y4
+	VPADDD    Y5, Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPOR      Y6, Y2, Y2
+	VBLENDVPS Y9, Y2, Y4, Y4
+	VPSRLD    $0x10, Y4, Y2
+	VPSLLD    $0x10, Y2, Y4
+	VADDPS    Y4, Y0, Y0
+	VMOVDQU   32(CX), Y3
+	VCMPPS    $0x03, Y3, Y3, Y9
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     Y7, Y4, Y4
+	VPADDD    Y5, Y4, Y4
+	VPADDD    Y3, Y4, Y4
+	VPOR      Y6, Y3, Y3
+	VBLENDVPS Y9, Y3, Y4, Y4
+	VPSRLD    $0x10, Y4, Y3
+	VPSLLD    $0x10, Y3, Y4
+	VADDPS    Y4, Y1, Y1
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	VPSHUFB   Y8, Y2, Y2
+	VMOVDQU   Y2, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x10, DX
+	JNZ       loop
+
+done:
+	VMOVUPS Y0, ret+48(FP)
+	VMOVUPS Y1, ret_8+80(FP)
+	VZEROUPPER
+	RET
+
+DATA words<>+0(SB)/8, $0x0706030205040100
+DATA words<>+8(SB)/8, $0x0f0e0b0a0d0c0908
+DATA words<>+16(SB)/8, $0x0706030205040100
+DATA words<>+24(SB)/8, $0x0f0e0b0a0d0c0908
+GLOBL words<>(SB), RODATA|NOPTR, $32
+
 // func pairsx1AVX2(p *byte)
 // Requires: AVX, AVX2, F16C
 TEXT ·pairsx1AVX2(SB), NOSPLIT, $0-8

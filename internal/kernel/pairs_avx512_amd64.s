@@ -128,6 +128,57 @@ done:
 	VZEROUPPER
 	RET
 
+// func roundPairsAVX512(dst []byte, x []float32) [16]float32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·roundPairsAVX512(SB), NOSPLIT, $0-112
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VPXORD       Z0, Z0, Z0
+	MOVL         $0x00007fff, BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x00400000, BX
+	VMOVD        BX, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x00000001, BX
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Z5
+	VMOVDQU      words<>+0(SB), Y6
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVDQU32 (CX), Z1
+	VCMPPS    $0x03, Z1, Z1, K1
+	VPSRLD    $0x10, Z1, Z2
+	VPANDD    Z5, Z2, Z2
+	VPADDD    Z3, Z2, Z2
+	VPADDD    Z1, Z2, Z2
+	VPORD     Z4, Z1, Z1
+	VMOVDQA32 Z1, K1, Z2
+	VPSRLD    $0x10, Z2, Z1
+	VPSLLD    $0x10, Z1, Z2
+	VADDPS    Z2, Z0, Z0
+	VPMOVDW   Z1, Y1
+	VPSHUFB   Y6, Y1, Y1
+	VMOVDQU   Y1, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x10, DX
+	JNZ       loop
+
+done:
+	VMOVUPS Z0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+DATA words<>+0(SB)/8, $0x0706030205040100
+DATA words<>+8(SB)/8, $0x0f0e0b0a0d0c0908
+DATA words<>+16(SB)/8, $0x0706030205040100
+DATA words<>+24(SB)/8, $0x0f0e0b0a0d0c0908
+GLOBL words<>(SB), RODATA|NOPTR, $32
+
 // func pairsx1AVX512(p *byte)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·pairsx1AVX512(SB), NOSPLIT, $0-8

@@ -318,6 +318,41 @@ func testPanelNonFinite(t *testing.T) {
 	}
 }
 
+// RoundPairs rounds each value as narrow does, puts it in its place, and adds the rounded values up in the order of Dot.
+func TestRoundPairs(t *testing.T) { underEach(t, testRoundPairs) }
+
+func testRoundPairs(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+		math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, 0x1p-126, math.Float32frombits(0x7f800001),
+		math.Float32frombits(0x3f808000), math.Float32frombits(0x3f818000), math.Float32frombits(0xffffffff)}
+	for n := range 70 {
+		for trial := range 20 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+				if trial > 15 {
+					x[i] = special[r.IntN(len(special))]
+				}
+			}
+			dst, want := make([]byte, 2*n+8), make([]byte, 2*n+8)
+			rounded, ones := make([]float32, n), make([]float32, n)
+			for i := range x {
+				to := want[2*(i&^3+pairPlace[i&3]):]
+				narrow(x[i:i+1], to)
+				rounded[i], ones[i] = BFloat16.At(to, 0), 1
+			}
+			got, sum := RoundPairs(dst, x), sixteen(rounded, ones)
+			if math.Float32bits(got) != math.Float32bits(sum) && (got == got || sum == sum) {
+				t.Fatalf("%v: sum %v, want %v", x, got, sum)
+			}
+			if !slices.Equal(dst, want) {
+				t.Fatalf("%v: %x, want %x", x, dst, want)
+			}
+		}
+	}
+}
+
 func BenchmarkPanel(b *testing.B) {
 	for _, bits := range []int{4, 8} {
 		for _, group := range []int{32, 128} {

@@ -11,7 +11,7 @@
 // start. NIBBLE_KERNEL or Select force one by name:
 //
 //	generic      plain Go, everywhere; the only set under the build tag purego
-//	avx2         AVX2
+//	avx2         AVX2 and F16C
 //	avx512       AVX-512 F, BW, VL and DQ
 //	avx512vnni   the same with VNNI for integers
 //	avx512bf16   the same with the dot products of bfloat16
@@ -33,11 +33,13 @@ type set struct {
 	rows
 	packs
 	panels
+	tiles
 	ceilings
+	layers
 }
 
 // generic is the specification.
-var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, ceilingsGeneric}
+var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric}
 
 // sets are those that this machine can run, the best last.
 var sets = append([]set{generic}, native()...)

@@ -17,3 +17,17 @@ func Pin(cpu int) error {
 	}
 	return nil
 }
+
+// CPUs lists the processors that this process may use; nil if that is not known.
+func CPUs() (list []int) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil
+	}
+	for cpu := range len(set) * 64 {
+		if set.IsSet(cpu) {
+			list = append(list, cpu)
+		}
+	}
+	return list
+}

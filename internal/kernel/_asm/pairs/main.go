@@ -42,11 +42,13 @@ func main() {
 	case "avx2":
 		unpack(avx2, 4)
 		unpack(avx2, 8)
+		round(avx2)
 		pairs(avx2, 1)
 		pairs(avx2, 2)
 	case "avx512":
 		unpack(avx512, 4)
 		unpack(avx512, 8)
+		round(avx512)
 		for _, t := range []int{1, 2, 4, 8} {
 			pairs(avx512, t)
 		}
@@ -415,4 +417,84 @@ func unpack(a isa, bits int) {
 	Label("done")
 	VZEROUPPER()
 	RET()
+}
+
+// round rounds float32 to bfloat16 in the order of pairs and adds the results up in sixteen lanes.
+func round(a isa) {
+	TEXT("roundPairs"+a.name, NOSPLIT, "func(dst []byte, x []float32) [16]float32")
+	Doc("roundPairs" + a.name + " rounds values to bfloat16, a multiple of 16; roundPairs is the specification.")
+	dst, x, n := Load(Param("dst").Base(), GP64()), Load(Param("x").Base(), GP64()), Load(Param("x").Len(), GP64())
+	words := GLOBL("words", RODATA|NOPTR) // of each four the order 0, 2, 1, 3
+	for i := range 4 {
+		DATA(8*i, U64([]uint64{0x0706030205040100, 0x0f0e0b0a0d0c0908}[i%2]))
+	}
+	parts := 64 / a.bytes()
+	r := ymm
+	if a.wide {
+		r = zmm
+	}
+	sums, values := r[:parts], r[parts:2*parts]
+	r = r[2*parts:]
+	odd, half, quiet, mask, order := r[0], r[1], r[2], r[3], r[4]
+	for _, s := range sums {
+		zero(a, s)
+	}
+	fill(half, 0x7fff)
+	fill(quiet, 0x400000)
+	fill(mask, 1)
+	VMOVDQU(words, order.AsY())
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	Label("loop")
+	for i, v := range values {
+		nan := r[5]
+		move(a, Mem{Base: x, Disp: i * a.bytes()}, v)
+		if a.wide {
+			VCMPPS(Imm(3), v, v, K1)
+		} else {
+			VCMPPS(Imm(3), v, v, nan)
+		}
+		VPSRLD(Imm(16), v, odd)
+		and(a, mask, odd, odd)
+		VPADDD(half, odd, odd)
+		if a.wide {
+			VPADDD(v, odd, odd)
+			VPORD(quiet, v, v)
+			VMOVDQA32(v, K1, odd)
+		} else {
+			VPADDD(v, odd, odd)
+			VPOR(quiet, v, v)
+			VBLENDVPS(nan, v, odd, odd)
+		}
+		VPSRLD(Imm(16), odd, v)
+		VPSLLD(Imm(16), v, odd)
+		VADDPS(odd, sums[i], sums[i])
+	}
+	packed := values[0].AsY()
+	if a.wide {
+		VPMOVDW(values[0], packed)
+	} else {
+		VPACKUSDW(values[1], values[0], packed)
+		VPERMQ(Imm(0xd8), packed, packed)
+	}
+	VPSHUFB(order.AsY(), packed, packed)
+	VMOVDQU(packed, Mem{Base: dst})
+	ADDQ(Imm(64), x)
+	ADDQ(Imm(32), dst)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("loop"))
+	Label("done")
+	for i, s := range sums {
+		VMOVUPS(s, result(i*a.bytes()))
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// result returns the address of the result at an offset.
+func result(off int) Mem {
+	if off == 0 {
+		return NewParamAddr("ret", 48)
+	}
+	return NewParamAddr(fmt.Sprintf("ret_%d", off/4), 48+off)
 }
