@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/stage ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego arm64 fuzz-short lint interop bench bench-model dist ci
+.PHONY: build generate test demo race purego arm64 fuzz-short lint interop bench bench-go bench-model dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -51,8 +51,15 @@ fuzz-short:
 interop: build
 	./interop/run.sh
 
-bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+# One table: models that are not there, against what the machine can do, and against llama-bench where it is:
+# make bench LLAMA_CPP=/path/to/bin LLAMA_MODELS=/folder/with/tinyllama-1.1b-Q4_K_M.gguf/and/others
+bench: build
+	GO=$(GO) ./scripts/bench.sh
+
+# The Go benchmarks, in the form that benchstat compares: make bench-go COUNT=10 >new.txt
+COUNT   ?= 1
+bench-go:
+	@$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...
 
 # A synthetic checkpoint of 1.1 billion parameters, 2.2 GB.
 bench-model:

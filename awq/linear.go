@@ -108,8 +108,8 @@ func (l *linear) openZeros(expect *quant.Spec) error {
 	if !symmetric {
 		return nil
 	}
-	zeros, err := l.zeros(0, l.n)
-	if err != nil {
+	zeros := make([]uint8, l.n*l.groups)
+	if err := l.zeros(zeros, 0, l.n); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(zeros, func(z uint8) bool { return z != 8 }) {
@@ -133,31 +133,30 @@ func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
 		return nil, err
 	}
 	m := quant.NewMatrix(rows, l.k, 4, min(l.spec.GroupSize(l.k), l.k), l.spec.Zero)
-	var err error
-	if m.Codes, err = l.codes(row0, rows); err != nil {
+	if err := l.codes(m.Codes, row0, rows); err != nil {
 		return nil, err
 	}
 	if err := l.readScales(m, row0); err != nil {
 		return nil, err
 	}
 	if m.Zero == quant.Integer {
-		m.Zeros, err = l.zeros(row0, rows)
+		return m, l.zeros(m.Zeros, row0, rows)
 	}
-	return m, err
+	return m, nil
 }
 
-func (l *linear) codes(row0, rows int) ([]uint8, error) {
+func (l *linear) codes(dst []uint8, row0, rows int) error {
 	if l.padded > 0 {
-		return l.nibbles(".qweight", row0, rows, l.k, l.k)
+		return l.nibbles(dst, ".qweight", row0, rows, l.k, l.k)
 	}
-	return l.columns(".qweight", row0, rows, l.k)
+	return l.columns(dst, ".qweight", row0, rows, l.k)
 }
 
-func (l *linear) zeros(row0, rows int) ([]uint8, error) {
+func (l *linear) zeros(dst []uint8, row0, rows int) error {
 	if l.padded > 0 {
-		return l.nibbles(".qzeros", row0, rows, l.padded, l.groups)
+		return l.nibbles(dst, ".qzeros", row0, rows, l.padded, l.groups)
 	}
-	return l.columns(".qzeros", row0, rows, l.groups)
+	return l.columns(dst, ".qzeros", row0, rows, l.groups)
 }
 
 func (l *linear) readScales(m *quant.Matrix, row0 int) error {
@@ -177,28 +176,32 @@ func (l *linear) readScales(m *quant.Matrix, row0 int) error {
 }
 
 // columns reads a strip of a gemm tensor [height, N/8] as codes [rows, height]. The strip is read in whole words.
-func (l *linear) columns(suffix string, row0, rows, height int) ([]uint8, error) {
+func (l *linear) columns(codes []uint8, suffix string, row0, rows, height int) error {
 	whole := (rows + 7) / 8 * 8
 	b, p := quant.Borrow(height * whole / 2)
 	defer b.Return()
 	if err := quant.ReadColumns(l.src, l.module+suffix, int64(row0/2), int64(l.n/2), height, p); err != nil {
-		return nil, err
+		return err
 	}
-	codes := make([]uint8, whole*height)
-	unpackColumns(codes, p, whole, height)
-	return codes[:rows*height], nil
+	if rows == whole {
+		unpackColumns(codes, p, rows, height)
+		return nil
+	}
+	all := make([]uint8, whole*height)
+	unpackColumns(all, p, whole, height)
+	copy(codes, all)
+	return nil
 }
 
 // nibbles reads a strip of a gemv tensor whose rows hold width codes, of which the first used ones count.
-func (l *linear) nibbles(suffix string, row0, rows, width, used int) ([]uint8, error) {
+func (l *linear) nibbles(codes []uint8, suffix string, row0, rows, width, used int) error {
 	b, p := quant.Borrow(rows * width / 2)
 	defer b.Return()
 	if err := l.src.ReadAt(l.module+suffix, p, int64(row0*width/2)); err != nil {
-		return nil, err
+		return err
 	}
-	codes := make([]uint8, rows*used)
 	for r := range rows {
 		quant.UnpackBits(codes[r*used:(r+1)*used], p[r*width/2:], 4)
 	}
-	return codes, nil
+	return nil
 }

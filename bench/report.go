@@ -77,7 +77,7 @@ ceilings  --threads %d: read %.1f GB/s, multiply and add %.1f G/s int8, %.1f G/s
 		if p == nil {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "\n%s, --threads %d: %d steps of %.1f µs\n\n", x.Name, x.Threads, p.Steps, 1e6*p.Step); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s, --threads %d: %.1f µs a step, the mean of %d\n\n", x.Name, x.Threads, 1e6*p.Step, p.Steps); err != nil {
 			return err
 		}
 		if err := p.Print(w); err != nil {

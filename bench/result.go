@@ -32,7 +32,7 @@ type Result struct {
 // newResult summarizes repetitions.
 func newResult(m *runtime.Model, t Test, o Options, rates []float64) *Result {
 	mean, stddev := meanStddev(rates)
-	r := &Result{Name: t.String(), Batch: t.Batch, Depth: t.Depth, Mean: mean, Stddev: stddev, Median: median(rates), Rates: rates, int8: o.Int8}
+	r := &Result{Name: t.String(), Batch: t.Batch, Depth: t.Depth, Mean: mean, Stddev: stddev, Median: Median(rates), Rates: rates, int8: o.Int8}
 	if t.Prompt > 0 {
 		// Only the last token of a prompt is multiplied with the head.
 		head := float64(m.Width()) * float64(m.Arch.Hidden)

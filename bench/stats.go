@@ -20,8 +20,8 @@ func meanStddev(x []float64) (mean, stddev float64) {
 	return mean, math.Sqrt(squares / float64(len(x)-1))
 }
 
-// median returns the middle value, or the mean of the two; 0 of nothing.
-func median(x []float64) float64 {
+// Median returns the middle value, or the mean of the two; 0 of nothing.
+func Median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
 	}

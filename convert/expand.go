@@ -100,7 +100,7 @@ func (x *Expansion) float(p *piece, w *safetensors.Writer) *job {
 // expand dequantizes a matrix strip by strip.
 func (x *Expansion) expand(p *piece, w *safetensors.Writer, loss *lossJob) *job {
 	n, k := p.linear.Shape()
-	weights := maxStrip
+	weights := maxStrip / 2 // the plain weights take memory, too
 	if p.tensor.Transposed {
 		weights /= 8 // they are all in float32 at once
 	}
@@ -111,6 +111,7 @@ func (x *Expansion) expand(p *piece, w *safetensors.Writer, loss *lossJob) *job 
 		if err != nil {
 			return err
 		}
+		defer m.Recycle()
 		if p.tensor.Transposed {
 			if loss != nil {
 				if err := loss.add(wk, m, row0); err != nil {

@@ -73,7 +73,8 @@ func (r *Run) quantized(it *Item) *job {
 	return &job{name: it.Name, rows: it.N, strip: r.stripRows(it.K),
 		cost: int64(it.K) * int64(it.rows.elements),
 		run: func(w *worker, row0, rows int) error {
-			m := w.fit(rows, it.K, *it.Spec)
+			m := quant.NewMatrix(rows, it.K, it.Spec.Bits, it.Spec.GroupSize(it.K), it.Spec.Zero)
+			defer m.Recycle()
 			for at := 0; at < rows; at += part {
 				n := min(part, rows-at)
 				weights, err := it.rows.read(w, row0+at, n)
@@ -102,17 +103,6 @@ func account(w *worker, m *quant.Matrix, weights []float32, blocks []quant.Noise
 		m.DequantizeRow(row, n)
 		blocks[(row0+n)/block].Add(weights[n*m.K:(n+1)*m.K], row)
 	}
-}
-
-// fit returns the worker's matrix for a strip of a module, made anew only where the last one was smaller.
-func (w *worker) fit(rows, k int, s quant.Spec) *quant.Matrix {
-	m := w.matrix
-	if m == nil || m.K != k || m.Bits != s.Bits || m.Group != s.GroupSize(k) || m.Zero != s.Zero || cap(m.Codes) < rows*k {
-		w.matrix = quant.NewMatrix(rows, k, s.Bits, s.GroupSize(k), s.Zero)
-		return w.matrix
-	}
-	m.Resize(rows)
-	return m
 }
 
 // stripRows returns how many rows of k weights make a strip.

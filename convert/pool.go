@@ -28,7 +28,6 @@ type worker struct {
 	raw    []byte
 	floats []float32
 	row    []float32
-	matrix *quant.Matrix
 }
 
 // grow returns buf with length n.
@@ -46,6 +45,7 @@ type Progress func(name string, bytes int64)
 // run does the jobs with the given number of workers. Strips are handed out in order. After an error no new strip
 // starts; of several errors the one of the earliest strip is returned, so that the same input gives the same message.
 func run(ctx context.Context, jobs []*job, threads int, progress Progress) error {
+	defer quant.KeepBuffers()()
 	for _, j := range jobs {
 		j.left.Store(int64((j.rows + j.strip - 1) / j.strip))
 	}

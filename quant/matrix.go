@@ -61,6 +61,17 @@ type Matrix struct {
 
 	// GroupOf maps a column to its group where that is not k/Group (activation order); nil otherwise.
 	GroupOf []int32 // [K]
+
+	buffer *Buffer // of Codes; nil for a part
+}
+
+// Recycle gives the memory of the codes to the next matrix. Neither m nor a part of it may be used any more. It need not be
+// called.
+func (m *Matrix) Recycle() {
+	if m.buffer != nil {
+		m.buffer.Return()
+		m.buffer, m.Codes = nil, nil
+	}
 }
 
 // NewMatrix allocates a matrix of n rows and k columns. It panics on a shape or width that cannot be: those come from
@@ -71,7 +82,8 @@ func NewMatrix(n, k, bits, group int, zero Zero) *Matrix {
 	}
 	m := &Matrix{N: n, K: k, Bits: bits, Group: group, Zero: zero}
 	g := m.Groups()
-	m.Codes = make([]uint8, n*k)
+	m.buffer, m.Codes = Borrow(n * k)
+	clear(m.Codes)
 	m.Scales = make([]float32, n*g)
 	switch zero {
 	case Integer:
@@ -82,24 +94,11 @@ func NewMatrix(n, k, bits, group int, zero Zero) *Matrix {
 	return m
 }
 
-// Resize makes m a strip of n rows, no more than it was made for. Its contents are undefined until a solver fills it.
-func (m *Matrix) Resize(n int) {
-	m.N = n
-	g := m.Groups()
-	m.Codes, m.Scales = m.Codes[:n*m.K], m.Scales[:n*g]
-	switch m.Zero {
-	case Integer:
-		m.Zeros = m.Zeros[:n*g]
-	case Float:
-		m.Bias = m.Bias[:n*g]
-	}
-}
-
 // Part returns rows row0 to row0+n as a matrix that shares their memory.
 func (m *Matrix) Part(row0, n int) *Matrix {
 	g := m.Groups()
 	p := *m
-	p.N = n
+	p.N, p.buffer = n, nil
 	p.Codes, p.Scales = m.Codes[row0*m.K:(row0+n)*m.K], m.Scales[row0*g:(row0+n)*g]
 	switch m.Zero {
 	case Integer:

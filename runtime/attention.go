@@ -2,8 +2,8 @@ package runtime
 
 import "nibble/internal/kernel"
 
-// positions norms and rotates q and k of every token, and rounds k and v to what the cache will hold, so that a token
-// sees the same keys whether they came with it or long before.
+// positions norms and rotates q and k of every token, and brings k and v into the form of the cache, so that a token sees
+// the same keys whether they came with it or long before.
 func (w *walker) positions(l *layer) {
 	s, a := w.s, w.m.Arch
 	d := a.HeadDim
@@ -26,8 +26,8 @@ func (w *walker) positions(l *layer) {
 		size := kv.bytes(d)
 		for h := range a.KVHeads {
 			at, from := t*s.stride+h*size, (t*a.KVHeads+h)*d
-			kv.round(s.keys[at:at+size], k[h*d:(h+1)*d], w.bytes)
-			kv.round(s.values[at:at+size], s.v[from:from+d], w.bytes)
+			kv.store(s.keys[at:at+size], k[h*d:(h+1)*d])
+			kv.store(s.values[at:at+size], s.v[from:from+d])
 		}
 	}
 }
@@ -45,99 +45,242 @@ func (w *walker) normHeads(x []float32, n *norm, d int) {
 	}
 }
 
-// attend computes the attention of all heads of all tokens.
+// attending is what a thread needs for attention.
+type attending struct {
+	scores []float32 // of a block
+	vector []float32 // [head_dim]
+}
+
+const (
+	leastScores = 1 << 16  // that a thread has room for: what stays in its caches
+	tile        = 8        // query rows that share a key while it is in a register
+	nearBytes   = 16 << 10 // of keys or values that all rows of a block use before the next are read
+)
+
+// rowRoom returns how far the rows of scores of so many positions are apart: behind them is what kernel.Scores needs.
+func rowRoom(positions int) int { return (positions + 31) &^ 15 }
+
+// size makes room for the scores of contexts of so many tokens.
+func (b *attending) size(m *Model, context int) {
+	a := m.Arch
+	if need := max(leastScores, min(a.Heads/a.KVHeads, tile)*rowRoom(context)); len(b.scores) < need {
+		b.scores, b.vector = make([]float32, need), make([]float32, a.HeadDim)
+	}
+}
+
+// attend computes the attention of all heads of all tokens. Rows of queries are in the order of key heads, tokens, and
+// heads of the group. Threads share them by tokens or, where there are few, head by head.
 func (w *walker) attend(l *layer, index int) {
 	s, a := w.s, w.m.Arch
+	unit := a.Heads / a.KVHeads
+	if s.n*a.KVHeads < tile*w.team.size {
+		unit = 1
+	}
+	lo, hi := w.team.share(w.tid, s.n*a.Heads, unit)
+	for lo < hi {
+		b := w.block(l, index, lo, hi)
+		b.attend()
+		lo += b.tokens * b.heads
+	}
+}
+
+// block is a part of the queries: heads of the group of one key head, for consecutive tokens of one sequence.
+type block struct {
+	w             *walker
+	l             *layer
+	index         int   // of the layer
+	x             *slot // the first token
+	head          int   // of keys and values
+	t, tokens     int
+	h, heads      int  // query heads
+	first, end    int  // positions that one of the tokens sees
+	apart         int  // elements from one row of scores to the next
+	across        bool // rows that share keys are those of one head, for all tokens; else of one token, for all heads
+	inner, outer  int  // rows that share keys, and how often there are so many
+	queries, step int  // the first row of queries, and the distance of rows that share keys
+}
+
+// block returns the largest block at the front of the rows lo to hi.
+func (w *walker) block(l *layer, index, lo, hi int) block {
+	s, a := w.s, w.m.Arch
+	group := a.Heads / a.KVHeads
+	head, at := lo/(s.n*group), lo%(s.n*group)
+	b := block{w: w, l: l, index: index, head: head, t: at / group, tokens: 1}
+	b.x = &s.slots[b.t]
+	w.att.size(w.m, b.x.session.context)
+	b.first, b.end = b.sees(b.t)
+	b.apart = rowRoom(b.end - b.first)
+	b.h, b.heads = head*group+at%group, min(group-at%group, hi-lo, len(w.att.scores)/b.apart)
+	if b.heads == group {
+		most := min(hi-lo, s.n*group-at) / group
+		for b.tokens < most && s.slots[b.t+b.tokens].session == b.x.session {
+			_, end := b.sees(b.t + b.tokens)
+			apart := rowRoom(end - b.first)
+			if (b.tokens+1)*group*apart > leastScores {
+				break
+			}
+			b.tokens, b.end, b.apart = b.tokens+1, end, apart
+		}
+	}
+	b.across = b.tokens >= b.heads
+	b.inner, b.outer, b.step = b.heads, b.tokens, 1
+	if b.across {
+		b.inner, b.outer, b.step = b.tokens, b.heads, a.Heads
+	}
+	return b
+}
+
+// sees returns the positions, end excluded, that a token of the chunk sees.
+func (b *block) sees(t int) (first, end int) {
+	pos := b.w.s.slots[t].pos
+	if b.l.Window > 0 {
+		first = max(0, pos-b.l.Window+1)
+	}
+	return first, pos + 1
+}
+
+// row returns the token and the query head of row i of the rows o that share keys.
+func (b *block) row(o, i int) (t, h int) {
+	if b.across {
+		return b.t + i, b.h + o
+	}
+	return b.t + o, b.h + i
+}
+
+// attend computes the rows of a block.
+func (b *block) attend() {
+	w := b.w
+	s, a := w.s, w.m.Arch
 	d := a.HeadDim
+	b.score()
 	scale := a.AttnScale
 	if a.ScaleByLayer {
-		scale /= float32(index + 1)
+		scale /= float32(b.index + 1)
 	}
-	lo, hi := w.team.share(w.tid, s.n*a.Heads, 1)
-	for i := lo; i < hi; i++ {
-		t, h := i/a.Heads, i%a.Heads
-		x := &s.slots[t]
-		first := 0 // position of the earliest visible token
-		if l.Window > 0 {
-			first = max(0, x.pos-l.Window+1)
-		}
-		scores := w.scores[:x.pos-first+1]
-		v := w.view(x, index, h/(a.Heads/a.KVHeads))
-		v.scores(scores, s.q[i*d:(i+1)*d], first)
-		for j, score := range scores {
-			score *= scale
+	for o := range b.outer {
+		for i := range b.inner {
+			t, h := b.row(o, i)
+			first, end := b.sees(t)
+			at := (o*b.inner+i)*b.apart - b.first
+			scores := w.att.scores[at+first : at+end]
 			if a.AttnSoftcap != 0 {
-				score = kernel.Softcap(score, a.AttnSoftcap)
-			}
-			scores[j] = score
-		}
-		kernel.Softmax(scores)
-		out := s.att[i*d : (i+1)*d]
-		clear(out)
-		v.sum(out, scores, first)
-		if l.headGate != nil {
-			g := s.gates[i]
-			if a.GateSiLU {
-				g = kernel.SiLU(g)
+				kernel.Scale(scores, scale)
+				kernel.Softcaps(scores, a.AttnSoftcap)
+				kernel.Softmax(scores)
 			} else {
-				g = kernel.Sigmoid(g)
+				kernel.SoftmaxScaled(scores, scale)
 			}
-			for j := range out {
-				out[j] *= g
+			clear(s.att[(t*a.Heads+h)*d:][:d])
+		}
+	}
+	b.sum()
+	if b.l.headGate == nil {
+		return
+	}
+	for t := b.t; t < b.t+b.tokens; t++ {
+		for h := b.h; h < b.h+b.heads; h++ {
+			i := t*a.Heads + h
+			gate := kernel.Sigmoid
+			if a.GateSiLU {
+				gate = kernel.SiLU
+			}
+			kernel.Scale(s.att[i*d:(i+1)*d], gate(s.gates[i]))
+		}
+	}
+}
+
+// vectors returns keys or values from a position on, as many as lie one behind the other and are near. Those of tokens
+// before the chunk are in the ring, those of the chunk beside it.
+func (b *block) vectors(pos int, values bool) kernel.Vectors {
+	s, a := b.w.s, b.w.m.Arch
+	kv := b.x.session.kv
+	size := kv.bytes(a.HeadDim)
+	v := kernel.Vectors{Type: kernel.Stored(kv), N: min(b.end-pos, max(1, nearBytes/size))}
+	if pos >= b.x.base {
+		v.Data, v.Stride = s.keys, s.stride
+		if values {
+			v.Data = s.values
+		}
+		v.Data = v.Data[(b.x.first+pos-b.x.base)*s.stride+b.head*size:]
+		return v
+	}
+	r := &b.x.session.layers[b.index]
+	slot := pos % r.size
+	v.N, v.Stride = min(v.N, b.x.base-pos, r.size-slot), size
+	v.Data = r.keys
+	if values {
+		v.Data = r.values
+	}
+	v.Data = v.Data[(b.head*r.size+slot)*size:]
+	return v
+}
+
+// score fills the scores of the block: in row r, from r·apart on, those of the positions from first on.
+func (b *block) score() {
+	w := b.w
+	a, d := w.m.Arch, w.m.Arch.HeadDim
+	for pos := b.first; pos < b.end; {
+		keys := b.vectors(pos, false)
+		for o := range b.outer {
+			for i := 0; i < b.inner; i += tile {
+				n := min(tile, b.inner-i)
+				t, h := b.row(o, i)
+				last, _ := b.row(o, i+n-1)
+				lo, _ := b.sees(t)
+				_, hi := b.sees(last)
+				lo, hi = max(lo, pos), min(hi, pos+keys.N)
+				if lo < hi {
+					kernel.Scores(w.att.scores[(o*b.inner+i)*b.apart+lo-b.first:], b.apart, w.s.q[(t*a.Heads+h)*d:], b.step*d, n, d,
+						keys.Slice(lo-pos, hi-pos), w.att.vector)
+				}
 			}
 		}
+		pos += keys.N
 	}
 }
 
-// view is what a token sees of one key/value head: tokens before the chunk in the ring, those of the chunk beside it.
-type view struct {
-	kv          KV
-	ring        *ring
-	dim, size   int // of a vector: elements, bytes
-	base        int // position of the first token of the chunk
-	heads, head int
-	k, v        []float32 // [tokens from base, heads, dim]
-	buffer      []float32 // [dim]
-}
-
-func (w *walker) view(x *slot, layer, head int) view {
-	s, a := w.s, w.m.Arch
-	from := x.first * a.KVHeads * a.HeadDim
-	return view{kv: x.session.kv, ring: &x.session.layers[layer], dim: a.HeadDim, size: x.session.kv.bytes(a.HeadDim), base: x.base,
-		heads: a.KVHeads, head: head, k: s.k[from:], v: s.v[from:], buffer: w.head}
-}
-
-// scores sets scores[j] = q · key of position first+j.
-func (v *view) scores(scores, q []float32, first int) {
-	slot := first % v.ring.size
-	for j := range scores {
-		if pos := first + j; pos >= v.base {
-			at := ((pos-v.base)*v.heads + v.head) * v.dim
-			scores[j] = kernel.Dot(q, v.k[at:at+v.dim])
-			continue
+// sum adds to every row of the result the values times their weights, in the order of positions.
+func (b *block) sum() {
+	for pos := b.first; pos < b.end; {
+		values := b.vectors(pos, true)
+		for o := range b.outer {
+			for i := 0; i < b.inner; i += tile {
+				n := min(tile, b.inner-i)
+				t, _ := b.row(o, i)
+				last, _ := b.row(o, i+n-1)
+				// What all rows see, what only earlier tokens still see, and what only later ones do.
+				_, hi := b.sees(t)
+				lo, _ := b.sees(last)
+				lo, hi = min(max(lo, pos), pos+values.N), max(min(hi, pos+values.N), pos)
+				hi = max(lo, hi)
+				for r := i; r < i+n; r++ {
+					b.add(o, r, 1, &values, pos, pos, lo)
+				}
+				b.add(o, i, n, &values, pos, lo, hi)
+				for r := i; r < i+n; r++ {
+					b.add(o, r, 1, &values, pos, hi, pos+values.N)
+				}
+			}
 		}
-		scores[j] = v.kv.dot(q, v.ring.keys[(slot*v.heads+v.head)*v.size:], v.buffer)
-		if slot++; slot == v.ring.size {
-			slot = 0
-		}
+		pos += values.N
 	}
 }
 
-// sum adds weights[j] · value of position first+j to out, in the order of positions.
-func (v *view) sum(out, weights []float32, first int) {
-	slot := first % v.ring.size
-	for j, weight := range weights {
-		if pos := first + j; pos >= v.base {
-			at := ((pos-v.base)*v.heads + v.head) * v.dim
-			kernel.Axpy(out, weight, v.v[at:at+v.dim])
-			continue
-		}
-		v.kv.load(v.buffer, v.ring.values[(slot*v.heads+v.head)*v.size:])
-		kernel.Axpy(out, weight, v.buffer)
-		if slot++; slot == v.ring.size {
-			slot = 0
-		}
+// add adds the values of positions lo to hi, of which the first in v has position pos, to n rows that see them all or, if
+// it is one row, those that it sees.
+func (b *block) add(o, i, n int, v *kernel.Vectors, pos, lo, hi int) {
+	t, h := b.row(o, i)
+	if n == 1 {
+		first, end := b.sees(t)
+		lo, hi = max(lo, first), min(hi, end)
 	}
+	if lo >= hi {
+		return
+	}
+	w := b.w
+	a, d := w.m.Arch, w.m.Arch.HeadDim
+	kernel.Values(w.s.att[(t*a.Heads+h)*d:], b.step*d, w.att.scores[(o*b.inner+i)*b.apart+lo-b.first:], b.apart, n, d,
+		v.Slice(lo-pos, hi-pos), w.att.vector)
 }
 
 // remember puts keys and values of the chunk into the caches. Later tokens of a chunk may take the slots of earlier ones.
@@ -149,7 +292,7 @@ func (w *walker) remember(index int) {
 		r := &x.session.layers[index]
 		size := x.session.kv.bytes(a.HeadDim)
 		for h := lo; h < hi; h++ {
-			to, from := (x.pos%r.size*a.KVHeads+h)*size, t*s.stride+h*size
+			to, from := (h*r.size+x.pos%r.size)*size, t*s.stride+h*size
 			copy(r.keys[to:to+size], s.keys[from:])
 			copy(r.values[to:to+size], s.values[from:])
 		}

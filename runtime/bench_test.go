@@ -85,3 +85,19 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// Threads that meet at a barrier, again and again: the time of one meeting.
+func BenchmarkBarrier(b *testing.B) {
+	for _, size := range []int{2, 4} {
+		b.Run(fmt.Sprintf("threads=%d", size), func(b *testing.B) {
+			t := startTeam(size)
+			defer t.close()
+			b.ResetTimer()
+			t.run(func(int) {
+				for range b.N {
+					t.barrier()
+				}
+			})
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"nibble/hf"
 	"nibble/internal/half"
@@ -16,28 +17,20 @@ type KV uint8
 
 // The types of the cache. Int8 has a float32 scale per token and head.
 const (
-	KVF32 KV = iota
-	KVBF16
-	KVF16
-	KVInt8
+	KVF32  = KV(kernel.StoredF32)
+	KVBF16 = KV(kernel.StoredBF16)
+	KVF16  = KV(kernel.StoredF16)
+	KVInt8 = KV(kernel.StoredInt8)
 )
 
 // KVs maps the names of the command line to types.
 var KVs = map[string]KV{"f32": KVF32, "bf16": KVBF16, "f16": KVF16, "int8": KVInt8}
 
 // bytes returns the size of one head's key or value.
-func (t KV) bytes(dim int) int {
-	switch t {
-	case KVF32:
-		return 4 * dim
-	case KVInt8:
-		return 4 + dim
-	}
-	return 2 * dim
-}
+func (t KV) bytes(dim int) int { return kernel.Stored(t).Bytes(dim) }
 
 // store writes a vector of one head.
-func (t KV) store(dst []byte, x []float32, scratch []int8) {
+func (t KV) store(dst []byte, x []float32) {
 	switch t {
 	case KVF32:
 		half.EncodeF32(dst, x)
@@ -46,46 +39,9 @@ func (t KV) store(dst []byte, x []float32, scratch []int8) {
 	case KVF16:
 		half.EncodeF16(dst, x)
 	case KVInt8:
-		q := scratch[:len(x)]
-		s, _ := kernel.QuantizeInt8(q, x)
+		codes := dst[4 : 4+len(x)]
+		s, _ := kernel.QuantizeInt8(unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes)), x)
 		binary.LittleEndian.PutUint32(dst, math.Float32bits(s))
-		for i, v := range q {
-			dst[4+i] = byte(v)
-		}
-	}
-}
-
-// round stores a vector of one head, and replaces it by what load will return.
-func (t KV) round(dst []byte, x []float32, scratch []int8) {
-	t.store(dst, x, scratch)
-	if t != KVF32 {
-		t.load(x, dst)
-	}
-}
-
-// dot returns the product of q and a stored vector, whose elements may be written to scratch.
-func (t KV) dot(q []float32, src []byte, scratch []float32) float32 {
-	if t == KVBF16 {
-		return kernel.DotBF16(src, q)
-	}
-	t.load(scratch, src)
-	return kernel.Dot(q, scratch)
-}
-
-// load reads a vector of one head.
-func (t KV) load(x []float32, src []byte) {
-	switch t {
-	case KVF32:
-		half.DecodeF32(x, src)
-	case KVBF16:
-		half.DecodeBF16(x, src)
-	case KVF16:
-		half.DecodeF16(x, src)
-	case KVInt8:
-		s := math.Float32frombits(binary.LittleEndian.Uint32(src))
-		for i := range x {
-			x[i] = s * float32(int8(src[4+i]))
-		}
 	}
 }
 
@@ -103,7 +59,7 @@ type Session struct {
 // is in slot p mod size.
 type ring struct {
 	size         int
-	keys, values []byte // [size, kv heads, bytes of a vector]
+	keys, values []byte // [kv heads, size, bytes of a vector]
 }
 
 // Limit is the longest sequence that the model is made for. Under a dynamic rope a longer one is possible.

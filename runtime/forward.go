@@ -197,26 +197,24 @@ func (w *walker) multiplyGated(g *group, in []float32, n int, solo bool, gate, u
 
 // gated sets dst = act(gate) ⊙ up.
 func (w *walker) gated(dst, gate, up []float32) {
-	act := w.activation()
-	for i, v := range gate {
-		dst[i] = act(v) * up[i]
+	switch w.m.Arch.Activation {
+	case hf.GELUTanh:
+		kernel.GELUTanhGated(dst, gate, up)
+	case hf.GELUErf:
+		kernel.GELUGated(dst, gate, up)
+	default:
+		kernel.SiLUGated(dst, gate, up)
 	}
 }
 
 // activate sets x = act(x).
 func (w *walker) activate(x []float32) {
-	act := w.activation()
-	for i, v := range x {
-		x[i] = act(v)
-	}
-}
-
-func (w *walker) activation() func(float32) float32 {
 	switch w.m.Arch.Activation {
 	case hf.GELUTanh:
-		return kernel.GELUTanh
+		kernel.GELUTanhs(x, x)
 	case hf.GELUErf:
-		return kernel.GELU
+		kernel.GELUs(x, x)
+	default:
+		kernel.SiLUs(x, x)
 	}
-	return kernel.SiLU
 }

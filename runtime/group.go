@@ -17,12 +17,12 @@ type pass struct {
 	bounds []int // first unit of every thread, and the end
 }
 
-// unit is two panels that are multiplied together: neighbours in a matrix, the second the first again at an odd end, or the
-// same panel of gate and up.
+// unit is a panel to multiply; with a gate, both halves of a panel or as many rows of gate and of up.
 type unit struct {
-	a, b   *matrix
-	pa, pb int
-	which  int // of the matrices of the group
+	m     *matrix
+	up    *matrix // beside the gate m
+	panel int
+	which int // of the matrices of the group
 }
 
 // newGroup divides the products of matrices among threads by the bytes that they read.
@@ -33,24 +33,23 @@ func newGroup(mode Mode, threads int, list ...*matrix) *group {
 			continue
 		}
 		p := g.pass(m, mode)
-		count := panelCount(m.n)
-		for at := 0; at < count; at += 2 {
-			p.units = append(p.units, unit{m, m, at, min(at+1, count-1), i})
+		for at := range m.panels() {
+			p.units = append(p.units, unit{m: m, panel: at, which: i})
 		}
 	}
 	g.divide(threads)
 	return g
 }
 
-// newGated is newGroup for act(gate·x) ⊙ up·x; nil if the two are not kept alike.
+// newGated is newGroup for act(gate·x) ⊙ up·x; nil if the two share no panels.
 func newGated(mode Mode, threads int, gate, up *matrix) *group {
-	if !gate.alike(up) || gate.form(mode) != up.form(mode) {
+	if gate.per == kernel.PanelRows {
 		return nil
 	}
 	g := &group{gated: true}
 	p := g.pass(gate, mode)
-	for at := range panelCount(gate.n) {
-		p.units = append(p.units, unit{gate, up, at, at, 0})
+	for at := range gate.panels() {
+		p.units = append(p.units, unit{m: gate, up: up, panel: at})
 	}
 	g.divide(threads)
 	return g
@@ -91,15 +90,4 @@ func (g *group) divide(threads int) {
 }
 
 // bytes is about what a unit reads.
-func (u *unit) bytes() int64 {
-	per := func(m *matrix) int64 { return m.bytes() / int64(panelCount(m.n)) }
-	if u.a == u.b && u.pa == u.pb {
-		return per(u.a)
-	}
-	return per(u.a) + per(u.b)
-}
-
-// rows returns the rows of a panel of a matrix.
-func (m *matrix) rows(panel int) (lo, hi int) {
-	return panel * kernel.PanelRows, min((panel+1)*kernel.PanelRows, m.n)
-}
+func (u *unit) bytes() int64 { return max(1, u.m.bytes()/int64(u.m.panels())) }

@@ -24,24 +24,32 @@ type matrix struct {
 	n, k    int
 	bias    []float32 // [n]; nil for none
 	storage storage
-	raw     []byte // floats: [n, k] of dtype; else the panels of package kernel, [n/16, …]
+	raw     []byte // floats: [n, k] of dtype; else the panels of package kernel
 	dtype   safetensors.DType
 
 	// Of panels:
-	cols *columns
+	cols  *columns
+	per   int // rows of this matrix in a panel: all, or half where gate and up share them
+	first int // place of its first row there
 
 	// Of codes:
 	bits   int
 	zero   quant.Zero
 	scale  kernel.Float // type of scales and biases, the smallest that holds them exactly
-	scales []byte       // [n/16, groups, 16] of scale
-	zeros  []byte       // [n/16, groups, 16], of an integer zero
-	biases []byte       // [n/16, groups, 16] of scale, of a float zero
+	scales []byte       // [panels, groups, 32] of scale
+	zeros  []byte       // [panels, groups, 32], of an integer zero
+	biases []byte       // [panels, groups, 32] of scale, of a float zero
 	order  []int32      // column of the checkpoint at every place, where groups are not contiguous there; nil otherwise
 }
 
-// panelCount returns the number of panels of n rows.
-func panelCount(n int) int { return (n + kernel.PanelRows - 1) / kernel.PanelRows }
+// panels returns the number of panels, or for floats of as many rows.
+func (m *matrix) panels() int { return (m.n + m.per - 1) / m.per }
+
+// rows returns the rows of a panel.
+func (m *matrix) rows(panel int) (lo, hi int) { return panel * m.per, min((panel+1)*m.per, m.n) }
+
+// place returns where a row is.
+func (m *matrix) place(row int) (panel, lane int) { return row / m.per, m.first + row%m.per }
 
 // panelBytes returns the size of a panel.
 func (m *matrix) panelBytes() int {
@@ -59,29 +67,30 @@ func (m *matrix) mid() int { return 1 << (m.bits - 1) }
 
 // bytes returns the memory of a matrix.
 func (m *matrix) bytes() int64 {
-	return int64(len(m.raw)+len(m.scales)+len(m.zeros)+len(m.biases)) + 4*int64(len(m.bias))
-}
-
-// panel returns what the kernels read of panel p.
-func (m *matrix) panel(p int) kernel.Panel {
-	size := m.panelBytes()
-	x := kernel.Panel{Codes: m.raw[p*size : (p+1)*size]}
-	if m.storage != pairs {
-		per := m.cols.groups * kernel.PanelRows
-		part := func(b []byte, size int) []byte {
-			if b == nil {
-				return nil
-			}
-			return b[p*per*size : (p+1)*per*size]
-		}
-		x.Scales, x.Zeros, x.Biases = part(m.scales, m.scale.Size()), part(m.zeros, 1), part(m.biases, m.scale.Size())
+	n := int64(len(m.raw) + len(m.scales) + len(m.zeros) + len(m.biases))
+	if m.storage != floats {
+		n = n * int64(m.per) / kernel.PanelRows
 	}
-	return x
+	return n + 4*int64(len(m.bias))
 }
 
-// alike reports whether one product can take a panel of each matrix.
-func (m *matrix) alike(o *matrix) bool {
-	return m.storage == o.storage && m.cols == o.cols && m.scale == o.scale && m.bits == o.bits && m.order == nil && o.order == nil
+// point makes a product read a panel.
+func (m *matrix) point(k *kernel.Product, panel int) {
+	size := m.panelBytes()
+	k.Codes = m.raw[panel*size : (panel+1)*size]
+	if m.storage == pairs {
+		k.Scales, k.Zeros, k.Biases = nil, nil, nil
+		return
+	}
+	per := m.cols.groups * kernel.PanelRows
+	part := func(b []byte, size int) []byte {
+		if b == nil {
+			return nil
+		}
+		return b[panel*per*size : (panel+1)*per*size]
+	}
+	k.Scales, k.Zeros, k.Biases = part(m.scales, m.scale.Size()), part(m.zeros, 1), part(m.biases, m.scale.Size())
+	k.Type, k.Mid = m.scale, int64(m.mid())
 }
 
 // row writes row n to dst in float32, exactly as a file of its format dequantizes, in the matrix' own column order.
@@ -115,32 +124,30 @@ func (m *matrix) natural(dst, spare []float32, scratch []uint8, n int) {
 }
 
 func (m *matrix) rowOfPairs(dst []float32, n int) {
-	panel := m.raw[n/kernel.PanelRows*m.panelBytes():]
-	panel = panel[4*(n%kernel.PanelRows):]
-	const step = 4 * kernel.PanelRows
+	panel, lane := m.place(n)
+	from := m.raw[panel*m.panelBytes()+4*lane:]
 	for _, s := range m.cols.spans {
 		for i := range s.n {
 			at := s.at + i
 			pair := at/4*2 + at%2 // of four columns the first step has 0 and 2, the second 1 and 3
-			dst[s.lo+i] = half.FromBF16(binary.LittleEndian.Uint16(panel[pair*step+at%4/2*2:]))
+			dst[s.lo+i] = half.FromBF16(binary.LittleEndian.Uint16(from[pair*kernel.StepBytes+at%4/2*2:]))
 		}
 	}
 }
 
 func (m *matrix) rowOfCodes(dst []float32, codes []uint8, n int) {
-	panel := m.raw[n/kernel.PanelRows*m.panelBytes():]
-	panel = panel[4*(n%kernel.PanelRows):]
-	const step = 4 * kernel.PanelRows
+	panel, lane := m.place(n)
+	from := m.raw[panel*m.panelBytes()+4*lane:]
 	codes = codes[:m.cols.padded]
 	if m.storage == codes4 {
 		for i := 0; i < len(codes); i += 8 {
-			v := binary.LittleEndian.Uint32(panel[i/8*step:])
+			v := binary.LittleEndian.Uint32(from[i/8*kernel.StepBytes:])
 			binary.LittleEndian.PutUint32(codes[i:], v&0x0f0f0f0f)
 			binary.LittleEndian.PutUint32(codes[i+4:], v>>4&0x0f0f0f0f)
 		}
 	} else {
 		for i := 0; i < len(codes); i += 4 {
-			copy(codes[i:i+4], panel[i/4*step:])
+			copy(codes[i:i+4], from[i/4*kernel.StepBytes:])
 		}
 	}
 	for i, s := range m.cols.spans {
@@ -164,5 +171,6 @@ func (m *matrix) rowOfCodes(dst []float32, codes []uint8, n int) {
 
 // cell returns the place of a row's group among scales, zero points and biases.
 func (m *matrix) cell(row, group int) int {
-	return (row/kernel.PanelRows*m.cols.groups+group)*kernel.PanelRows + row%kernel.PanelRows
+	panel, lane := m.place(row)
+	return (panel*m.cols.groups+group)*kernel.PanelRows + lane
 }

@@ -101,26 +101,21 @@ func (w *walker) multiply(g *group, x []float32, n int, solo bool, to ...target)
 			w.compute(p, u, a, x, n)
 			if g.gated {
 				w.gate(u, n, to[0])
-				continue
-			}
-			w.put(g, u.a, u.pa, 0, n, to[u.which])
-			if u.pb != u.pa {
-				w.put(g, u.b, u.pb, kernel.PanelRows, n, to[u.which])
+			} else {
+				w.put(g, u, n, to[u.which])
 			}
 		}
 	}
 }
 
-// put adds the bias to one panel of results and stores them, with the activation where that is all a group has.
-func (w *walker) put(g *group, m *matrix, panel, at, n int, to target) {
-	lo, hi := m.rows(panel)
+// put adds the bias to the results of a unit and stores them, with the activation where that is all a group has.
+func (w *walker) put(g *group, u *unit, n int, to target) {
+	lo, hi := u.m.rows(u.panel)
 	for t := range n {
 		y := to.y[t*to.ld+lo : t*to.ld+hi]
-		copy(y, w.product.Y[t*2*kernel.PanelRows+at:])
-		if m.bias != nil {
-			for i, b := range m.bias[lo:hi] {
-				y[i] += b
-			}
+		copy(y, w.product.Y[t*kernel.PanelRows+u.m.first:])
+		if u.m.bias != nil {
+			kernel.Axpy(y, 1, u.m.bias[lo:hi])
 		}
 		if g.activated {
 			w.activate(y)
@@ -128,17 +123,17 @@ func (w *walker) put(g *group, m *matrix, panel, at, n int, to target) {
 	}
 }
 
-// gate stores act(gate) ⊙ up of a panel.
+// gate stores act(gate) ⊙ up of a unit.
 func (w *walker) gate(u *unit, n int, to target) {
-	lo, hi := u.a.rows(u.pa)
+	lo, hi := u.m.rows(u.panel)
 	for t := range n {
-		tile := w.product.Y[t*2*kernel.PanelRows : (t+1)*2*kernel.PanelRows]
-		g, up := tile[:hi-lo], tile[kernel.PanelRows:][:hi-lo]
-		if u.a.bias != nil {
-			kernel.Axpy(g, 1, u.a.bias[lo:hi])
+		tile := w.product.Y[t*kernel.PanelRows : (t+1)*kernel.PanelRows]
+		g, up := tile[:hi-lo], tile[u.up.first:][:hi-lo]
+		if u.m.bias != nil {
+			kernel.Axpy(g, 1, u.m.bias[lo:hi])
 		}
-		if u.b.bias != nil {
-			kernel.Axpy(up, 1, u.b.bias[lo:hi])
+		if u.up.bias != nil {
+			kernel.Axpy(up, 1, u.up.bias[lo:hi])
 		}
 		w.gated(to.y[t*to.ld+lo:t*to.ld+hi], g, up)
 	}
@@ -152,35 +147,31 @@ func (w *walker) load(p *pass, a *acts) {
 	k := &w.product
 	k.Blocks = p.lead.cols.blocks
 	k.X, k.Stride, k.Row = a.x, int64(a.stride), int64(a.rows)
-	k.Scales, k.Sums, k.Totals = a.scales, a.sums, a.totals
+	k.XScales, k.Sums, k.Totals = a.scales, a.sums, a.totals
 }
 
-// compute multiplies the panels of a unit by n inputs into the product's tile [n, 2, 16].
+// compute multiplies a unit by n inputs into the product's tile [n, 32].
 func (w *walker) compute(p *pass, u *unit, a *acts, x []float32, n int) {
 	if p.form < paired {
 		if p.form == ordered {
 			x = a.floats
 		}
-		w.rows(u.a, u.pa, 0, x, n)
-		if u.a != u.b || u.pa != u.pb {
-			w.rows(u.b, u.pb, kernel.PanelRows, x, n)
+		w.rows(u.m, u.panel, x, n)
+		if u.up != nil {
+			w.rows(u.up, u.panel, x, n)
 		}
 		return
 	}
 	k := &w.product
-	k.Panels[0], k.Panels[1] = u.a.panel(u.pa), u.b.panel(u.pb)
-	k.Scale = u.a.scale
-	if u.a.storage != pairs {
-		k.Mid = int64(u.a.mid())
-	}
+	u.m.point(k, u.panel)
 	switch {
-	case u.a.storage == pairs:
+	case u.m.storage == pairs:
 		k.Pairs(n)
-	case p.form == paired && u.a.storage == codes4:
+	case p.form == paired && u.m.storage == codes4:
 		k.Codes4Pairs(n, w.unpacked)
 	case p.form == paired:
 		k.Codes8Pairs(n, w.unpacked)
-	case u.a.storage == codes4:
+	case u.m.storage == codes4:
 		k.Codes4(n, w.unpacked)
 	default:
 		k.Codes8(n)
@@ -191,9 +182,9 @@ func (w *walker) compute(p *pass, u *unit, a *acts, x []float32, n int) {
 const widePad = 16
 
 // rows multiplies the rows of a panel in float32.
-func (w *walker) rows(m *matrix, panel, at int, x []float32, n int) {
+func (w *walker) rows(m *matrix, panel int, x []float32, n int) {
 	lo, hi := m.rows(panel)
-	y := w.product.Y[at:]
+	y := w.product.Y[m.first:]
 	if n == 1 && m.storage == floats && m.dtype == safetensors.BF16 {
 		for r := lo; r < hi; r++ {
 			y[r-lo] = kernel.DotBF16(m.raw[2*r*m.k:], x[:m.k])
@@ -204,7 +195,7 @@ func (w *walker) rows(m *matrix, panel, at int, x []float32, n int) {
 	for r := lo; r < hi; r++ {
 		m.row(w.wide[(r-lo)*ld:], w.codes, r)
 	}
-	kernel.DotRows(y, 2*kernel.PanelRows, w.wide, x, hi-lo, n, ld, m.k)
+	kernel.DotRows(y, kernel.PanelRows, w.wide, x, hi-lo, n, ld, m.k)
 }
 
 // prepare brings the rows of x that belong to this thread into the form that a pass wants.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"nibble/hf"
 	"nibble/internal/half"
 	"nibble/internal/kernel"
 	"nibble/quant"
@@ -82,8 +83,20 @@ func pack(t *testing.T, q *quant.Matrix) *matrix { return packInto(t, &Model{}, 
 func packInto(t *testing.T, m *Model, q *quant.Matrix) *matrix {
 	t.Helper()
 	t.Cleanup(m.weights.close)
-	x := &matrix{n: q.N, k: q.K}
-	if err := (&reader{m: m, threads: 2}).codes(x, linear{q}, 0); err != nil {
+	return layOut(t, m, &source{matrix: &matrix{n: q.N, k: q.K, per: kernel.PanelRows}, linear: linear{q}})[0]
+}
+
+// layOut reads quantized matrices, as one job.
+func layOut(t *testing.T, m *Model, list ...*source) (x []*matrix) {
+	t.Helper()
+	l := &reader{m: m, threads: 2}
+	for _, s := range list {
+		if err := l.probe(s); err != nil {
+			t.Fatal(err)
+		}
+		x = append(x, s.matrix)
+	}
+	if err := l.lay(list...); err != nil {
 		t.Fatal(err)
 	}
 	return x
@@ -118,10 +131,7 @@ func TestPackedPart(t *testing.T) {
 	q := randomMatrix(r, 90, 48, 4, 16, quant.Float, false)
 	model := &Model{}
 	t.Cleanup(model.weights.close)
-	m := &matrix{n: 37, k: q.K}
-	if err := (&reader{m: model, threads: 2}).codes(m, linear{q}, 45); err != nil {
-		t.Fatal(err)
-	}
+	m := layOut(t, model, &source{matrix: &matrix{n: 37, k: q.K, per: kernel.PanelRows}, linear: linear{q}, row0: 45})[0]
 	want, got := make([]float32, q.K), make([]float32, q.K)
 	for n := range m.n {
 		q.DequantizeRow(want, 45+n)
@@ -173,8 +183,8 @@ func walkerOf(s *state, team *team, tid int, list ...*matrix) *walker {
 		}
 	}
 	w.wide = make([]float32, kernel.PanelRows*(k+widePad))
-	w.row, w.codes, w.whole, w.unpacked = make([]float32, k), make([]uint8, k), make([]int8, k), make([]byte, 4*kernel.PanelRows*k)
-	w.product.Y = make([]float32, (s.n+kernel.MostTokens)*2*kernel.PanelRows)
+	w.row, w.codes, w.whole, w.unpacked = make([]float32, k), make([]uint8, k), make([]int8, k), make([]byte, 2*kernel.PanelRows*k)
+	w.product.Y = make([]float32, (s.n+kernel.MostTokens)*kernel.PanelRows)
 	return w
 }
 
@@ -279,7 +289,7 @@ func TestGroup(t *testing.T) {
 			for i := range 5 * k {
 				half.EncodeBF16(raw[2*i:], []float32{float32(r.NormFloat64())})
 			}
-			list = append(list, &matrix{n: 5, k: k, dtype: safetensors.BF16, raw: raw})
+			list = append(list, &matrix{n: 5, k: k, per: kernel.PanelRows, dtype: safetensors.BF16, raw: raw})
 			continue
 		}
 		list = append(list, packInto(t, model, q))
@@ -330,14 +340,59 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// Gate and up that share panels give what they give apart, with and without biases, in a panel that is not full, too.
+func TestGated(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	const n, k = 43, 96
+	for _, zero := range []quant.Zero{quant.Symmetric, quant.Integer, quant.Float} {
+		model := &Model{Arch: &hf.Architecture{}}
+		gate, up := randomMatrix(r, n, k, 4, 32, zero, false), randomMatrix(r, n, k, 4, 32, zero, false)
+		of := func(q *quant.Matrix) *source {
+			return &source{matrix: &matrix{n: n, k: k, per: kernel.PanelRows}, linear: linear{q}}
+		}
+		both := layOut(t, model, of(gate), of(up))
+		apart := []*matrix{layOut(t, model, of(gate))[0], layOut(t, model, of(up))[0]}
+		if newGated(A8, 1, apart[0], apart[1]) != nil || both[0].bytes()+both[1].bytes() != int64(len(both[0].raw)+len(both[0].scales)+len(both[0].zeros)+len(both[0].biases)) {
+			t.Fatal("panels are not shared, or counted twice")
+		}
+		bias := make([]float32, n)
+		for i := range bias {
+			bias[i] = float32(r.NormFloat64())
+		}
+		for _, biased := range []bool{false, true} {
+			if biased {
+				both[0].bias, apart[0].bias, both[1].bias, apart[1].bias = bias, bias, bias[:n], bias[:n]
+			}
+			for _, mode := range []Mode{F32, A16, A8, A8Row} {
+				for _, tokens := range []int{1, 3, 14} {
+					x := make([]float32, tokens*k)
+					for i := range x {
+						x[i] = float32(r.NormFloat64())
+					}
+					w := walkerFor(t, mode, tokens, append(both, apart...)...)
+					w.m.Arch = model.Arch
+					got, g, u := make([]float32, tokens*n), make([]float32, tokens*n), make([]float32, tokens*n)
+					w.multiply(newGated(mode, 1, both[0], both[1]), x, tokens, false, target{got, n})
+					w.multiply(newGroup(mode, 1, apart...), x, tokens, false, target{g, n}, target{u, n})
+					for i, v := range got {
+						if want := kernel.SiLU(g[i]) * u[i]; v != want {
+							t.Fatalf("%s, mode %d, %d tokens: result %d is %v, want %v", zero, mode, tokens, i, v, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // pairsOf lays a matrix of floats out as pairs.
 func pairsOf(t *testing.T, model *Model, m *matrix) *matrix {
 	t.Helper()
 	if m.storage == pairs {
 		return m
 	}
-	p := &matrix{n: m.n, k: m.k, bias: m.bias, storage: pairs, cols: model.share(newColumns([]int{0, m.k}))}
-	p.raw = make([]byte, panelCount(p.n)*p.panelBytes())
+	p := &matrix{n: m.n, k: m.k, per: kernel.PanelRows, bias: m.bias, storage: pairs, cols: model.share(newColumns([]int{0, m.k}))}
+	p.raw = make([]byte, p.panels()*p.panelBytes())
 	row, raw := make([]float32, m.k), make([]byte, 2*p.cols.padded)
 	for r := range m.n {
 		m.row(row, nil, r)
@@ -369,7 +424,7 @@ func TestFloatWeights(t *testing.T) {
 	for _, mode := range []Mode{F32, A16, A8, A8Row} {
 		var want []float32
 		for _, d := range []safetensors.DType{safetensors.F32, safetensors.F16, safetensors.BF16} {
-			m := &matrix{n: n, k: k, dtype: d, raw: make([]byte, n*k*d.Bits()/8)}
+			m := &matrix{n: n, k: k, per: kernel.PanelRows, dtype: d, raw: make([]byte, n*k*d.Bits()/8)}
 			quant.EncodeFloats(m.raw, w, d)
 			for _, tokens := range []int{1, 3} {
 				y := make([]float32, tokens*n)

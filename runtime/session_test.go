@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"nibble/formats"
+	"nibble/internal/kernel"
 )
 
 // What cannot be run is refused in one line, and changes nothing.
@@ -256,11 +257,16 @@ func TestShare(t *testing.T) {
 // Every type of cache gives back what it holds, and rounding once more changes nothing.
 func TestCacheTypes(t *testing.T) {
 	x := []float32{0, 1, -1, 0.3, -127, 1e-3, 65504, 100.7, float32(math.Pi), -0.0625, 5}
+	rounded := func(kv KV, x []float32) []float32 {
+		raw, got := make([]byte, kv.bytes(len(x))), make([]float32, len(x))
+		kv.store(raw, x)
+		v := kernel.Vectors{Type: kernel.Stored(kv), Data: raw, N: 1}
+		kernel.Values(got, 0, []float32{1}, 0, 1, len(x), v, make([]float32, len(x)))
+		return got
+	}
 	tolerance := map[KV]float64{KVF32: 0, KVBF16: 1.0 / 256, KVF16: 1.0 / 2048, KVInt8: 0}
 	for kv, tol := range tolerance {
-		raw, scratch := make([]byte, kv.bytes(len(x))), make([]int8, len(x))
-		once := slices.Clone(x)
-		kv.round(raw, once, scratch)
+		once := rounded(kv, x)
 		for i, v := range once {
 			bound := tol * math.Abs(float64(x[i]))
 			if kv == KVInt8 {
@@ -270,19 +276,12 @@ func TestCacheTypes(t *testing.T) {
 				t.Errorf("cache %d: %v became %v", kv, x[i], v)
 			}
 		}
-		got := make([]float32, len(x))
-		kv.load(got, raw)
-		if !slices.Equal(got, once) {
-			t.Errorf("cache %d: loaded %v, rounded %v", kv, got, once)
-		}
-		kv.round(raw, got, scratch)
-		if !slices.Equal(got, once) {
+		if got := rounded(kv, once); !slices.Equal(got, once) {
 			t.Errorf("cache %d: rounded twice %v, once %v", kv, got, once)
 		}
 	}
 	// int8 of a vector with a NaN is NaN throughout, not noise.
-	bad := []float32{1, float32(math.NaN()), 2}
-	KVInt8.round(make([]byte, 7), bad, make([]int8, 3))
+	bad := rounded(KVInt8, []float32{1, float32(math.NaN()), 2})
 	if slices.ContainsFunc(bad, func(v float32) bool { return v == v }) {
 		t.Errorf("a NaN became %v", bad)
 	}

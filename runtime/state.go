@@ -55,7 +55,7 @@ type walker struct {
 	x, norm  []float32      // [hidden], of a single token
 	acts     *acts          // of a single token
 	product  kernel.Product // with room for the results of a chunk
-	unpacked []byte         // two panels of codes in another form
+	unpacked []byte         // a panel of codes in another form
 	wide     []float32      // the rows of a panel, for the reference
 	row      []float32      // one row of weights
 	codes    []uint8        // its codes
@@ -63,6 +63,7 @@ type walker struct {
 	scores   []float32      // attention of one head
 	head     []float32      // a key or value
 	bytes    []int8
+	att      attending
 	angle    []angle // of every rope
 	clock    stopwatch
 }
@@ -110,10 +111,10 @@ func newState(m *Model) *state {
 	}
 	for tid := range m.team.size {
 		w := &walker{s: s, m: m, team: m.team, tid: tid, x: make([]float32, a.Hidden), norm: make([]float32, a.Hidden),
-			acts: newActs(m.Mode, 1, m.matrices), unpacked: make([]byte, 4*kernel.PanelRows*padded), row: make([]float32, widest),
+			acts: newActs(m.Mode, 1, m.matrices), unpacked: make([]byte, 2*kernel.PanelRows*padded), row: make([]float32, widest),
 			codes: make([]uint8, max(widest, padded)), head: make([]float32, a.HeadDim), bytes: make([]int8, a.HeadDim),
 			angle: make([]angle, len(m.ropes))}
-		w.product.Y = make([]float32, (chunk+kernel.MostTokens)*2*kernel.PanelRows)
+		w.product.Y = make([]float32, (chunk+kernel.MostTokens)*kernel.PanelRows)
 		if m.Mode == F32 {
 			w.wide = make([]float32, kernel.PanelRows*(widest+widePad))
 		}
@@ -234,15 +235,11 @@ func (w *walker) embed() {
 		x := stream[t*a.Hidden : (t+1)*a.Hidden]
 		w.m.embed.natural(x, w.row, w.codes, int(s.slots[t].id))
 		if a.EmbedScale != 1 {
-			for i := range x {
-				x[i] *= a.EmbedScale
-			}
+			kernel.Scale(x, a.EmbedScale)
 		}
 		if w.m.positions != nil {
 			w.m.positions.row(w.row, nil, s.slots[t].pos)
-			for i := range x {
-				x[i] += w.row[i]
-			}
+			kernel.Axpy(x, 1, w.row[:a.Hidden])
 		}
 	}
 }
@@ -302,13 +299,9 @@ func (w *walker) output() {
 	lo, hi := w.team.share(w.tid, rows*vocab, 1)
 	logits := s.logits[lo:hi]
 	if a.LogitScale != 1 {
-		for i := range logits {
-			logits[i] *= a.LogitScale
-		}
+		kernel.Scale(logits, a.LogitScale)
 	}
 	if a.FinalSoftcap != 0 {
-		for i, v := range logits {
-			logits[i] = kernel.Softcap(v, a.FinalSoftcap)
-		}
+		kernel.Softcaps(logits, a.FinalSoftcap)
 	}
 }

@@ -11,90 +11,40 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"nibble/internal/half"
+	"nibble/internal/synthetic"
 	"nibble/safetensors"
 )
 
-// shape is a Llama of some size.
-type shape struct{ hidden, mlp, layers, heads, kv, vocab int }
-
-var shapes = map[string]shape{
-	"tinyllama-1.1b": {2048, 5632, 22, 32, 4, 32000},
-	"llama-11b":      {5120, 13824, 40, 40, 8, 32000},
-	"llama-8b":       {4096, 14336, 32, 32, 8, 128256},
-}
-
 func main() {
 	out := flag.String("o", "", "folder to write")
-	name := flag.String("shape", "tinyllama-1.1b", "tinyllama-1.1b, llama-8b, llama-11b (ten times tinyllama-1.1b)")
+	name := flag.String("shape", "tinyllama-1.1b", strings.Join(synthetic.Shapes(), ", "))
 	sparse := flag.Bool("sparse", false, "holes instead of weights")
 	flag.Parse()
-	s, ok := shapes[*name]
-	if !ok || *out == "" {
+	config, err := synthetic.Shape(*name)
+	if err != nil || *out == "" {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := write(*out, s, *sparse); err != nil {
+	if err := write(*out, config, *sparse); err != nil {
 		fmt.Fprintln(os.Stderr, "benchmodel:", err)
 		os.Exit(1)
 	}
 }
 
-func (s shape) specs() []safetensors.Spec {
-	var list []safetensors.Spec
-	add := func(name string, dims ...int) {
-		list = append(list, safetensors.Spec{Name: name + ".weight", DType: safetensors.BF16, Shape: dims})
-	}
-	head := s.hidden / s.heads
-	add("model.embed_tokens", s.vocab, s.hidden)
-	for i := range s.layers {
-		p := fmt.Sprintf("model.layers.%d.", i)
-		add(p+"input_layernorm", s.hidden)
-		add(p+"self_attn.q_proj", s.hidden, s.hidden)
-		add(p+"self_attn.k_proj", s.kv*head, s.hidden)
-		add(p+"self_attn.v_proj", s.kv*head, s.hidden)
-		add(p+"self_attn.o_proj", s.hidden, s.hidden)
-		add(p+"post_attention_layernorm", s.hidden)
-		add(p+"mlp.gate_proj", s.mlp, s.hidden)
-		add(p+"mlp.up_proj", s.mlp, s.hidden)
-		add(p+"mlp.down_proj", s.hidden, s.mlp)
-	}
-	add("model.norm", s.hidden)
-	add("lm_head", s.vocab, s.hidden)
-	return list
-}
-
-func (s shape) config() string {
-	return fmt.Sprintf(`{
-  "architectures": ["LlamaForCausalLM"],
-  "hidden_act": "silu",
-  "hidden_size": %d,
-  "intermediate_size": %d,
-  "max_position_embeddings": 2048,
-  "model_type": "llama",
-  "num_attention_heads": %d,
-  "num_hidden_layers": %d,
-  "num_key_value_heads": %d,
-  "rms_norm_eps": 1e-05,
-  "rope_theta": 10000.0,
-  "tie_word_embeddings": false,
-  "torch_dtype": "bfloat16",
-  "vocab_size": %d
-}
-`, s.hidden, s.mlp, s.heads, s.layers, s.kv, s.vocab)
-}
-
-func write(dir string, s shape, sparse bool) error {
-	plan, err := safetensors.NewPlan(s.specs(), map[string]string{"format": "pt"}, 0)
+func write(dir string, config []byte, sparse bool) error {
+	model, err := synthetic.New(config, synthetic.Settings{})
 	if err != nil {
 		return err
 	}
+	plan := model.Weights
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(s.config()), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), model.Config, 0o666); err != nil {
 		return err
 	}
 	if sparse {

@@ -51,58 +51,54 @@ loop:
 	JNZ          loop
 
 done:
-	VMOVUPS Y7, ret+80(FP)
+	VMOVUPS Y7, ret_0+80(FP)
 	VMOVUPS Y8, ret_4+112(FP)
 	VZEROUPPER
 	RET
 
-// func gridErrorAVX512(g [7]float32, w []float32, d []float32) [8]float64
-// Requires: AVX, AVX512F
-TEXT ·gridErrorAVX512(SB), NOSPLIT, $0-144
-	VBROADCASTSS g_0+0(FP), Z0
-	VBROADCASTSS g_1+4(FP), Z1
-	VBROADCASTSS g_2+8(FP), Z2
-	VBROADCASTSS g_3+12(FP), Z3
-	VBROADCASTSS g_4+16(FP), Z4
-	VBROADCASTSS g_5+20(FP), Z5
-	VBROADCASTSS g_6+24(FP), Z6
+// func plainErrorAVX2(g [7]float32, w []float32) [8]float64
+// Requires: AVX
+TEXT ·plainErrorAVX2(SB), NOSPLIT, $0-120
+	VBROADCASTSS g_0+0(FP), Y0
+	VBROADCASTSS g_1+4(FP), Y1
+	VBROADCASTSS g_2+8(FP), Y2
+	VBROADCASTSS g_3+12(FP), Y3
+	VBROADCASTSS g_4+16(FP), Y4
+	VBROADCASTSS g_5+20(FP), Y5
+	VBROADCASTSS g_6+24(FP), Y6
 	MOVQ         w_base+32(FP), AX
-	MOVQ         d_base+56(FP), CX
 	VXORPD       Y7, Y7, Y7
-	MOVQ         w_len+40(FP), DX
-	TESTQ        DX, DX
+	VXORPD       Y8, Y8, Y8
+	MOVQ         w_len+40(FP), CX
+	TESTQ        CX, CX
 	JZ           done
 
 loop:
-	VMOVUPS       (AX), Z8
-	VSUBPS        Z1, Z8, Z9
-	VDIVPS        Z0, Z9, Z9
-	VADDPS        Z2, Z9, Z9
-	VMAXPS        Z3, Z9, Z9
-	VMINPS        Z4, Z9, Z9
-	VRNDSCALEPS   $0x00, Z9, Z9
-	VSUBPS        Z5, Z9, Z9
-	VMULPS        Z0, Z9, Z9
-	VADDPS        Z6, Z9, Z9
-	VSUBPS        Z8, Z9, Z9
-	VCVTPS2PD     Y9, Z8
-	VMULPD        Z8, Z8, Z8
-	VCVTPS2PD     (CX), Z10
-	VMULPD        Z10, Z8, Z8
-	VADDPD        Z8, Z7, Z7
-	VEXTRACTF64X4 $0x01, Z9, Y8
-	VCVTPS2PD     Y8, Z8
-	VMULPD        Z8, Z8, Z8
-	VCVTPS2PD     32(CX), Z10
-	VMULPD        Z10, Z8, Z8
-	VADDPD        Z8, Z7, Z7
-	ADDQ          $0x40, AX
-	ADDQ          $0x40, CX
-	SUBQ          $0x10, DX
-	JNZ           loop
+	VMOVUPS      (AX), Y9
+	VSUBPS       Y1, Y9, Y10
+	VDIVPS       Y0, Y10, Y10
+	VADDPS       Y2, Y10, Y10
+	VMAXPS       Y3, Y10, Y10
+	VMINPS       Y4, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y5, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VADDPS       Y6, Y10, Y10
+	VSUBPS       Y9, Y10, Y10
+	VCVTPS2PD    X10, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y7, Y7
+	VEXTRACTF128 $0x01, Y10, X9
+	VCVTPS2PD    X9, Y9
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y9, Y8, Y8
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JNZ          loop
 
 done:
-	VMOVUPS Z7, ret+80(FP)
+	VMOVUPS Y7, ret_0+56(FP)
+	VMOVUPS Y8, ret_4+88(FP)
 	VZEROUPPER
 	RET
 
@@ -231,6 +227,282 @@ done:
 	VZEROUPPER
 	RET
 
+// func coarseAVX2(sums []float32, inverse []float32, sub []float32, lo []float32, hi []float32, w []float32)
+// Requires: AVX
+TEXT ·coarseAVX2(SB), NOSPLIT, $0-144
+	MOVQ  sums_base+0(FP), AX
+	MOVQ  inverse_base+24(FP), CX
+	MOVQ  sub_base+48(FP), DX
+	MOVQ  lo_base+72(FP), BX
+	MOVQ  hi_base+96(FP), SI
+	MOVQ  w_base+120(FP), DI
+	MOVQ  w_len+128(FP), R8
+	MOVQ  sums_len+8(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	VMOVUPS (CX), Y2
+	VMOVUPS (DX), Y3
+	VMOVUPS (BX), Y4
+	VMOVUPS (SI), Y5
+	VXORPS  Y6, Y6, Y6
+	VMOVUPS 32(CX), Y7
+	VMOVUPS 32(DX), Y8
+	VMOVUPS 32(BX), Y9
+	VMOVUPS 32(SI), Y10
+	VXORPS  Y11, Y11, Y11
+	MOVQ    DI, R9
+	MOVQ    R8, R10
+	TESTQ   R10, R10
+	JZ      stored
+
+weight:
+	VBROADCASTSS (R9), Y12
+	VSUBPS       Y3, Y12, Y0
+	VMULPS       Y2, Y0, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y6, Y6
+	VSUBPS       Y8, Y12, Y0
+	VMULPS       Y7, Y0, Y0
+	VMAXPS       Y9, Y0, Y1
+	VMINPS       Y10, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          weight
+
+stored:
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y11, 32(AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	SUBQ    $0x10, R11
+	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func surveyAVX2(w []float32) (all uint32, least uint32)
+// Requires: AVX, AVX2
+TEXT ·surveyAVX2(SB), NOSPLIT, $0-32
+	MOVQ     w_base+0(FP), AX
+	VPXOR    Y0, Y0, Y0
+	VPCMPEQD Y3, Y3, Y3
+	VPSRLD   $0x01, Y3, Y4
+	VMOVDQA  Y3, Y1
+	MOVQ     w_len+8(FP), CX
+	TESTQ    CX, CX
+	JZ       done
+
+loop:
+	VMOVDQU (AX), Y2
+	VPOR    Y2, Y0, Y0
+	VPAND   Y4, Y2, Y2
+	VPADDD  Y3, Y2, Y2
+	VPMINUD Y2, Y1, Y1
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, CX
+	JNZ     loop
+
+done:
+	VEXTRACTI128 $0x01, Y0, X2
+	VPOR         X2, X0, X0
+	VPSHUFD      $0x4e, X0, X2
+	VPOR         X2, X0, X0
+	VPSHUFD      $0xb1, X0, X2
+	VPOR         X2, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, all+24(FP)
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMINUD      X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPMINUD      X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPMINUD      X0, X1, X1
+	VMOVD        X1, AX
+	MOVL         AX, least+28(FP)
+	VZEROUPPER
+	RET
+
+// func codeSumsAVX2(g [7]float32, w []float32) [4]float64
+// Requires: AVX
+TEXT ·codeSumsAVX2(SB), NOSPLIT, $0-88
+	VBROADCASTSS g_0+0(FP), Y0
+	VBROADCASTSS g_1+4(FP), Y1
+	VBROADCASTSS g_2+8(FP), Y2
+	VBROADCASTSS g_3+12(FP), Y3
+	VBROADCASTSS g_4+16(FP), Y4
+	VBROADCASTSS g_5+20(FP), Y5
+	VBROADCASTSS g_6+24(FP), Y6
+	MOVQ         w_base+32(FP), AX
+	VXORPD       Y6, Y6, Y6
+	VXORPD       Y7, Y7, Y7
+	VXORPD       Y8, Y8, Y8
+	VXORPD       Y9, Y9, Y9
+	MOVQ         w_len+40(FP), CX
+	TESTQ        CX, CX
+	JZ           done
+
+loop:
+	VMOVUPS      (AX), Y10
+	VSUBPS       Y1, Y10, Y10
+	VDIVPS       Y0, Y10, Y10
+	VADDPS       Y2, Y10, Y10
+	VMAXPS       Y3, Y10, Y10
+	VMINPS       Y4, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y5, Y10, Y10
+	VCVTPS2PD    X10, Y11
+	VCVTPS2PD    (AX), Y12
+	VADDPD       Y11, Y6, Y6
+	VADDPD       Y12, Y8, Y8
+	VMULPD       Y11, Y12, Y12
+	VADDPD       Y12, Y9, Y9
+	VMULPD       Y11, Y11, Y11
+	VADDPD       Y11, Y7, Y7
+	VEXTRACTF128 $0x01, Y10, X10
+	VCVTPS2PD    X10, Y11
+	VCVTPS2PD    16(AX), Y12
+	VADDPD       Y11, Y6, Y6
+	VADDPD       Y12, Y8, Y8
+	VMULPD       Y11, Y12, Y12
+	VADDPD       Y12, Y9, Y9
+	VMULPD       Y11, Y11, Y11
+	VADDPD       Y11, Y7, Y7
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, CX
+	JNZ          loop
+
+done:
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPD       X0, X6, X6
+	VPERMILPD    $0x01, X6, X0
+	VADDSD       X0, X6, X6
+	VMOVSD       X6, ret_0+56(FP)
+	VEXTRACTF128 $0x01, Y7, X0
+	VADDPD       X0, X7, X7
+	VPERMILPD    $0x01, X7, X0
+	VADDSD       X0, X7, X7
+	VMOVSD       X7, ret_1+64(FP)
+	VEXTRACTF128 $0x01, Y8, X0
+	VADDPD       X0, X8, X8
+	VPERMILPD    $0x01, X8, X0
+	VADDSD       X0, X8, X8
+	VMOVSD       X8, ret_2+72(FP)
+	VEXTRACTF128 $0x01, Y9, X0
+	VADDPD       X0, X9, X9
+	VPERMILPD    $0x01, X9, X0
+	VADDSD       X0, X9, X9
+	VMOVSD       X9, ret_3+80(FP)
+	VZEROUPPER
+	RET
+
+// func gridErrorAVX512(g [7]float32, w []float32, d []float32) [8]float64
+// Requires: AVX, AVX512F
+TEXT ·gridErrorAVX512(SB), NOSPLIT, $0-144
+	VBROADCASTSS g_0+0(FP), Z0
+	VBROADCASTSS g_1+4(FP), Z1
+	VBROADCASTSS g_2+8(FP), Z2
+	VBROADCASTSS g_3+12(FP), Z3
+	VBROADCASTSS g_4+16(FP), Z4
+	VBROADCASTSS g_5+20(FP), Z5
+	VBROADCASTSS g_6+24(FP), Z6
+	MOVQ         w_base+32(FP), AX
+	MOVQ         d_base+56(FP), CX
+	VXORPD       Y7, Y7, Y7
+	MOVQ         w_len+40(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVUPS       (AX), Z8
+	VSUBPS        Z1, Z8, Z9
+	VDIVPS        Z0, Z9, Z9
+	VADDPS        Z2, Z9, Z9
+	VMAXPS        Z3, Z9, Z9
+	VMINPS        Z4, Z9, Z9
+	VRNDSCALEPS   $0x00, Z9, Z9
+	VSUBPS        Z5, Z9, Z9
+	VMULPS        Z0, Z9, Z9
+	VADDPS        Z6, Z9, Z9
+	VSUBPS        Z8, Z9, Z9
+	VCVTPS2PD     Y9, Z8
+	VMULPD        Z8, Z8, Z8
+	VCVTPS2PD     (CX), Z10
+	VMULPD        Z10, Z8, Z8
+	VADDPD        Z8, Z7, Z7
+	VEXTRACTF64X4 $0x01, Z9, Y8
+	VCVTPS2PD     Y8, Z8
+	VMULPD        Z8, Z8, Z8
+	VCVTPS2PD     32(CX), Z10
+	VMULPD        Z10, Z8, Z8
+	VADDPD        Z8, Z7, Z7
+	ADDQ          $0x40, AX
+	ADDQ          $0x40, CX
+	SUBQ          $0x10, DX
+	JNZ           loop
+
+done:
+	VMOVUPS Z7, ret_0+80(FP)
+	VZEROUPPER
+	RET
+
+// func plainErrorAVX512(g [7]float32, w []float32) [8]float64
+// Requires: AVX, AVX512F
+TEXT ·plainErrorAVX512(SB), NOSPLIT, $0-120
+	VBROADCASTSS g_0+0(FP), Z0
+	VBROADCASTSS g_1+4(FP), Z1
+	VBROADCASTSS g_2+8(FP), Z2
+	VBROADCASTSS g_3+12(FP), Z3
+	VBROADCASTSS g_4+16(FP), Z4
+	VBROADCASTSS g_5+20(FP), Z5
+	VBROADCASTSS g_6+24(FP), Z6
+	MOVQ         w_base+32(FP), AX
+	VXORPD       Y7, Y7, Y7
+	MOVQ         w_len+40(FP), CX
+	TESTQ        CX, CX
+	JZ           done
+
+loop:
+	VMOVUPS       (AX), Z8
+	VSUBPS        Z1, Z8, Z9
+	VDIVPS        Z0, Z9, Z9
+	VADDPS        Z2, Z9, Z9
+	VMAXPS        Z3, Z9, Z9
+	VMINPS        Z4, Z9, Z9
+	VRNDSCALEPS   $0x00, Z9, Z9
+	VSUBPS        Z5, Z9, Z9
+	VMULPS        Z0, Z9, Z9
+	VADDPS        Z6, Z9, Z9
+	VSUBPS        Z8, Z9, Z9
+	VCVTPS2PD     Y9, Z8
+	VMULPD        Z8, Z8, Z8
+	VADDPD        Z8, Z7, Z7
+	VEXTRACTF64X4 $0x01, Z9, Y8
+	VCVTPS2PD     Y8, Z8
+	VMULPD        Z8, Z8, Z8
+	VADDPD        Z8, Z7, Z7
+	ADDQ          $0x40, AX
+	SUBQ          $0x10, CX
+	JNZ           loop
+
+done:
+	VMOVUPS Z7, ret_0+56(FP)
+	VZEROUPPER
+	RET
+
 // func encodeAVX512(g [7]float32, w []float32, codes []uint8)
 // Requires: AVX, AVX512F
 TEXT ·encodeAVX512(SB), NOSPLIT, $0-80
@@ -318,5 +590,185 @@ loop:
 	JNZ         loop
 
 done:
+	VZEROUPPER
+	RET
+
+// func coarseAVX512(sums []float32, inverse []float32, sub []float32, lo []float32, hi []float32, w []float32)
+// Requires: AVX, AVX512F
+TEXT ·coarseAVX512(SB), NOSPLIT, $0-144
+	MOVQ  sums_base+0(FP), AX
+	MOVQ  inverse_base+24(FP), CX
+	MOVQ  sub_base+48(FP), DX
+	MOVQ  lo_base+72(FP), BX
+	MOVQ  hi_base+96(FP), SI
+	MOVQ  w_base+120(FP), DI
+	MOVQ  w_len+128(FP), R8
+	MOVQ  sums_len+8(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	VMOVUPS (CX), Z2
+	VMOVUPS (DX), Z3
+	VMOVUPS (BX), Z4
+	VMOVUPS (SI), Z5
+	VXORPS  Y6, Y6, Y6
+	MOVQ    DI, R9
+	MOVQ    R8, R10
+	TESTQ   R10, R10
+	JZ      stored
+
+weight:
+	VBROADCASTSS (R9), Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z6, Z6
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          weight
+
+stored:
+	VMOVUPS Z6, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	SUBQ    $0x10, R11
+	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func surveyAVX512(w []float32) (all uint32, least uint32)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·surveyAVX512(SB), NOSPLIT, $0-32
+	MOVQ       w_base+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPTERNLOGD $0xff, Z3, Z3, Z3
+	VPSRLD     $0x01, Z3, Z4
+	VMOVDQA32  Z3, Z1
+	MOVQ       w_len+8(FP), CX
+	TESTQ      CX, CX
+	JZ         done
+
+loop:
+	VMOVDQU32 (AX), Z2
+	VPORD     Z2, Z0, Z0
+	VPANDD    Z4, Z2, Z2
+	VPADDD    Z3, Z2, Z2
+	VPMINUD   Z2, Z1, Z1
+	ADDQ      $0x40, AX
+	SUBQ      $0x10, CX
+	JNZ       loop
+
+done:
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VPOR          Y2, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X2
+	VPOR          X2, X0, X0
+	VPSHUFD       $0x4e, X0, X2
+	VPOR          X2, X0, X0
+	VPSHUFD       $0xb1, X0, X2
+	VPOR          X2, X0, X0
+	VMOVD         X0, AX
+	MOVL          AX, all+24(FP)
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPMINUD       Y0, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X0
+	VPMINUD       X0, X1, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPMINUD       X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPMINUD       X0, X1, X1
+	VMOVD         X1, AX
+	MOVL          AX, least+28(FP)
+	VZEROUPPER
+	RET
+
+// func codeSumsAVX512(g [7]float32, w []float32) [4]float64
+// Requires: AVX, AVX512F
+TEXT ·codeSumsAVX512(SB), NOSPLIT, $0-88
+	VBROADCASTSS g_0+0(FP), Z0
+	VBROADCASTSS g_1+4(FP), Z1
+	VBROADCASTSS g_2+8(FP), Z2
+	VBROADCASTSS g_3+12(FP), Z3
+	VBROADCASTSS g_4+16(FP), Z4
+	VBROADCASTSS g_5+20(FP), Z5
+	VBROADCASTSS g_6+24(FP), Z6
+	MOVQ         w_base+32(FP), AX
+	VXORPD       Y7, Y7, Y7
+	VXORPD       Y8, Y8, Y8
+	VXORPD       Y9, Y9, Y9
+	VXORPD       Y10, Y10, Y10
+	MOVQ         w_len+40(FP), CX
+	TESTQ        CX, CX
+	JZ           done
+
+loop:
+	VMOVUPS       (AX), Z6
+	VSUBPS        Z1, Z6, Z6
+	VDIVPS        Z0, Z6, Z6
+	VADDPS        Z2, Z6, Z6
+	VMAXPS        Z3, Z6, Z6
+	VMINPS        Z4, Z6, Z6
+	VRNDSCALEPS   $0x00, Z6, Z6
+	VSUBPS        Z5, Z6, Z6
+	VCVTPS2PD     Y6, Z11
+	VCVTPS2PD     (AX), Z12
+	VADDPD        Z11, Z7, Z7
+	VADDPD        Z12, Z9, Z9
+	VMULPD        Z11, Z12, Z12
+	VADDPD        Z12, Z10, Z10
+	VMULPD        Z11, Z11, Z11
+	VADDPD        Z11, Z8, Z8
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z11
+	VCVTPS2PD     32(AX), Z12
+	VADDPD        Z11, Z7, Z7
+	VADDPD        Z12, Z9, Z9
+	VMULPD        Z11, Z12, Z12
+	VADDPD        Z12, Z10, Z10
+	VMULPD        Z11, Z11, Z11
+	VADDPD        Z11, Z8, Z8
+	ADDQ          $0x40, AX
+	SUBQ          $0x10, CX
+	JNZ           loop
+
+done:
+	VEXTRACTF64X4 $0x01, Z7, Y0
+	VADDPD        Y0, Y7, Y7
+	VEXTRACTF128  $0x01, Y7, X0
+	VADDPD        X0, X7, X7
+	VPERMILPD     $0x01, X7, X0
+	VADDSD        X0, X7, X7
+	VMOVSD        X7, ret_0+56(FP)
+	VEXTRACTF64X4 $0x01, Z8, Y0
+	VADDPD        Y0, Y8, Y8
+	VEXTRACTF128  $0x01, Y8, X0
+	VADDPD        X0, X8, X8
+	VPERMILPD     $0x01, X8, X0
+	VADDSD        X0, X8, X8
+	VMOVSD        X8, ret_1+64(FP)
+	VEXTRACTF64X4 $0x01, Z9, Y0
+	VADDPD        Y0, Y9, Y9
+	VEXTRACTF128  $0x01, Y9, X0
+	VADDPD        X0, X9, X9
+	VPERMILPD     $0x01, X9, X0
+	VADDSD        X0, X9, X9
+	VMOVSD        X9, ret_2+72(FP)
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPD        Y0, Y10, Y10
+	VEXTRACTF128  $0x01, Y10, X0
+	VADDPD        X0, X10, X10
+	VPERMILPD     $0x01, X10, X0
+	VADDSD        X0, X10, X10
+	VMOVSD        X10, ret_3+80(FP)
 	VZEROUPPER
 	RET

@@ -44,7 +44,7 @@ loop:
 	VPSRLD    $0x10, Y1, Y1
 	VPAND     Y5, Y2, Y2
 	VPOR      Y1, Y2, Y2
-	VMOVDQU   Y2, 64(AX)
+	VMOVDQU   Y2, 128(AX)
 	VPSRLD    $0x04, Y0, Y1
 	VPAND     Y4, Y1, Y1
 	VPSUBD    Y3, Y1, Y1
@@ -56,7 +56,7 @@ loop:
 	VPSRLD    $0x10, Y1, Y1
 	VPAND     Y5, Y2, Y2
 	VPOR      Y1, Y2, Y2
-	VMOVDQU   Y2, 128(AX)
+	VMOVDQU   Y2, 256(AX)
 	VPSRLD    $0x0c, Y0, Y1
 	VPAND     Y4, Y1, Y1
 	VPSUBD    Y3, Y1, Y1
@@ -68,7 +68,7 @@ loop:
 	VPSRLD    $0x10, Y1, Y1
 	VPAND     Y5, Y2, Y2
 	VPOR      Y1, Y2, Y2
-	VMOVDQU   Y2, 192(AX)
+	VMOVDQU   Y2, 384(AX)
 	VMOVDQU   32(CX), Y0
 	VPAND     Y4, Y0, Y1
 	VPSUBD    Y3, Y1, Y1
@@ -92,7 +92,7 @@ loop:
 	VPSRLD    $0x10, Y1, Y1
 	VPAND     Y5, Y2, Y2
 	VPOR      Y1, Y2, Y2
-	VMOVDQU   Y2, 96(AX)
+	VMOVDQU   Y2, 160(AX)
 	VPSRLD    $0x04, Y0, Y1
 	VPAND     Y4, Y1, Y1
 	VPSUBD    Y3, Y1, Y1
@@ -104,7 +104,7 @@ loop:
 	VPSRLD    $0x10, Y1, Y1
 	VPAND     Y5, Y2, Y2
 	VPOR      Y1, Y2, Y2
-	VMOVDQU   Y2, 160(AX)
+	VMOVDQU   Y2, 288(AX)
 	VPSRLD    $0x0c, Y0, Y1
 	VPAND     Y4, Y1, Y1
 	VPSUBD    Y3, Y1, Y1
@@ -116,10 +116,106 @@ loop:
 	VPSRLD    $0x10, Y1, Y1
 	VPAND     Y5, Y2, Y2
 	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 416(AX)
+	VMOVDQU   64(CX), Y0
+	VPAND     Y4, Y0, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 64(AX)
+	VPSRLD    $0x08, Y0, Y1
+	VPAND     Y4, Y1, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x18, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 192(AX)
+	VPSRLD    $0x04, Y0, Y1
+	VPAND     Y4, Y1, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x14, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 320(AX)
+	VPSRLD    $0x0c, Y0, Y1
+	VPAND     Y4, Y1, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x1c, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 448(AX)
+	VMOVDQU   96(CX), Y0
+	VPAND     Y4, Y0, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 96(AX)
+	VPSRLD    $0x08, Y0, Y1
+	VPAND     Y4, Y1, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x18, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
 	VMOVDQU   Y2, 224(AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x00000100, AX
-	SUBQ      $0x40, DX
+	VPSRLD    $0x04, Y0, Y1
+	VPAND     Y4, Y1, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x14, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 352(AX)
+	VPSRLD    $0x0c, Y0, Y1
+	VPAND     Y4, Y1, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x1c, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 480(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000200, AX
+	SUBQ      $0x00000080, DX
 	JNZ       loop
 
 done:
@@ -166,7 +262,7 @@ loop:
 	VPSRLD    $0x10, Y1, Y1
 	VPAND     Y5, Y2, Y2
 	VPOR      Y1, Y2, Y2
-	VMOVDQU   Y2, 64(AX)
+	VMOVDQU   Y2, 128(AX)
 	VMOVDQU   32(CX), Y0
 	VPAND     Y4, Y0, Y1
 	VPSUBD    Y3, Y1, Y1
@@ -190,10 +286,58 @@ loop:
 	VPSRLD    $0x10, Y1, Y1
 	VPAND     Y5, Y2, Y2
 	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 160(AX)
+	VMOVDQU   64(CX), Y0
+	VPAND     Y4, Y0, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 64(AX)
+	VPSRLD    $0x08, Y0, Y1
+	VPAND     Y4, Y1, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x18, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 192(AX)
+	VMOVDQU   96(CX), Y0
+	VPAND     Y4, Y0, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
 	VMOVDQU   Y2, 96(AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x00000080, AX
-	SUBQ      $0x40, DX
+	VPSRLD    $0x08, Y0, Y1
+	VPAND     Y4, Y1, Y1
+	VPSUBD    Y3, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VPSRLD    $0x18, Y0, Y2
+	VPAND     Y4, Y2, Y2
+	VPSUBD    Y3, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPAND     Y5, Y2, Y2
+	VPOR      Y1, Y2, Y2
+	VMOVDQU   Y2, 224(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000080, DX
 	JNZ       loop
 
 done:
@@ -273,31 +417,30 @@ TEXT ·pairsx1AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X4
 	VPBROADCASTD X4, Y4
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), SI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), BX
 	VPXOR        Y0, Y0, Y0
-	VMOVDQU      Y0, (SI)
-	VMOVDQU      Y0, 32(SI)
-	VMOVDQU      Y0, 64(SI)
-	VMOVDQU      Y0, 96(SI)
+	VMOVDQU      Y0, (BX)
+	VMOVDQU      Y0, 32(BX)
+	VMOVDQU      Y0, 64(BX)
+	VMOVDQU      Y0, 96(BX)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
 	VPXOR        Y3, Y3, Y3
-	MOVQ         208(AX), SI
-	MOVQ         216(AX), DI
-	XORQ         R8, R8
+	MOVQ         112(AX), BX
+	MOVQ         120(AX), SI
+	XORQ         DI, DI
 
 block:
-	MOVLQSX (SI), R9
+	MOVLQSX (BX), R8
 
 step:
 	VMOVDQU      (CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (BX), Y6
+	VPBROADCASTD (DX), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -307,67 +450,27 @@ step:
 	VMOVDQU      32(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (BX), Y6
+	VPBROADCASTD (DX), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
 	VADDPS       Y9, Y1, Y1
 	VMULPS       Y6, Y7, Y9
 	VADDPS       Y9, Y1, Y1
-	VMOVDQU      (DX), Y5
-	VPSLLD       $0x10, Y5, Y7
-	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (BX), Y6
-	VPAND        Y4, Y6, Y8
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y2, Y2
-	VMOVDQU      32(DX), Y5
-	VPSLLD       $0x10, Y5, Y7
-	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (BX), Y6
-	VPAND        Y4, Y6, Y8
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y3, Y3
 	VMOVDQU      64(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(BX), Y6
+	VPBROADCASTD (DX), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y0, Y0
+	VADDPS       Y9, Y2, Y2
 	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y0, Y0
+	VADDPS       Y9, Y2, Y2
 	VMOVDQU      96(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(BX), Y6
-	VPAND        Y4, Y6, Y8
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y1, Y1
-	VMOVDQU      64(DX), Y5
-	VPSLLD       $0x10, Y5, Y7
-	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(BX), Y6
-	VPAND        Y4, Y6, Y8
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y2, Y2
-	VMOVDQU      96(DX), Y5
-	VPSLLD       $0x10, Y5, Y7
-	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(BX), Y6
+	VPBROADCASTD (DX), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -377,7 +480,7 @@ step:
 	VMOVDQU      128(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(BX), Y6
+	VPBROADCASTD 4(DX), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -387,354 +490,393 @@ step:
 	VMOVDQU      160(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(BX), Y6
+	VPBROADCASTD 4(DX), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
 	VADDPS       Y9, Y1, Y1
 	VMULPS       Y6, Y7, Y9
 	VADDPS       Y9, Y1, Y1
-	VMOVDQU      128(DX), Y5
-	VPSLLD       $0x10, Y5, Y7
-	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(BX), Y6
-	VPAND        Y4, Y6, Y8
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y2, Y2
-	VMOVDQU      160(DX), Y5
-	VPSLLD       $0x10, Y5, Y7
-	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(BX), Y6
-	VPAND        Y4, Y6, Y8
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y3, Y3
 	VMOVDQU      192(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(BX), Y6
+	VPBROADCASTD 4(DX), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y0, Y0
+	VADDPS       Y9, Y2, Y2
 	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y0, Y0
+	VADDPS       Y9, Y2, Y2
 	VMOVDQU      224(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(BX), Y6
-	VPAND        Y4, Y6, Y8
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y1, Y1
-	VMOVDQU      192(DX), Y5
-	VPSLLD       $0x10, Y5, Y7
-	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(BX), Y6
-	VPAND        Y4, Y6, Y8
-	VPSLLD       $0x10, Y6, Y6
-	VMULPS       Y8, Y5, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       Y6, Y7, Y9
-	VADDPS       Y9, Y2, Y2
-	VMOVDQU      224(DX), Y5
-	VPSLLD       $0x10, Y5, Y7
-	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(BX), Y6
+	VPBROADCASTD 4(DX), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
 	VADDPS       Y9, Y3, Y3
 	VMULPS       Y6, Y7, Y9
 	VADDPS       Y9, Y3, Y3
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	DECQ         R9
+	VMOVDQU      256(CX), Y5
+	VPSLLD       $0x10, Y5, Y7
+	VPAND        Y4, Y5, Y5
+	VPBROADCASTD 8(DX), Y6
+	VPAND        Y4, Y6, Y8
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y8, Y5, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y6, Y7, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVDQU      288(CX), Y5
+	VPSLLD       $0x10, Y5, Y7
+	VPAND        Y4, Y5, Y5
+	VPBROADCASTD 8(DX), Y6
+	VPAND        Y4, Y6, Y8
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y8, Y5, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       Y6, Y7, Y9
+	VADDPS       Y9, Y1, Y1
+	VMOVDQU      320(CX), Y5
+	VPSLLD       $0x10, Y5, Y7
+	VPAND        Y4, Y5, Y5
+	VPBROADCASTD 8(DX), Y6
+	VPAND        Y4, Y6, Y8
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y8, Y5, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y6, Y7, Y9
+	VADDPS       Y9, Y2, Y2
+	VMOVDQU      352(CX), Y5
+	VPSLLD       $0x10, Y5, Y7
+	VPAND        Y4, Y5, Y5
+	VPBROADCASTD 8(DX), Y6
+	VPAND        Y4, Y6, Y8
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y8, Y5, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       Y6, Y7, Y9
+	VADDPS       Y9, Y3, Y3
+	VMOVDQU      384(CX), Y5
+	VPSLLD       $0x10, Y5, Y7
+	VPAND        Y4, Y5, Y5
+	VPBROADCASTD 12(DX), Y6
+	VPAND        Y4, Y6, Y8
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y8, Y5, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y6, Y7, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVDQU      416(CX), Y5
+	VPSLLD       $0x10, Y5, Y7
+	VPAND        Y4, Y5, Y5
+	VPBROADCASTD 12(DX), Y6
+	VPAND        Y4, Y6, Y8
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y8, Y5, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       Y6, Y7, Y9
+	VADDPS       Y9, Y1, Y1
+	VMOVDQU      448(CX), Y5
+	VPSLLD       $0x10, Y5, Y7
+	VPAND        Y4, Y5, Y5
+	VPBROADCASTD 12(DX), Y6
+	VPAND        Y4, Y6, Y8
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y8, Y5, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y6, Y7, Y9
+	VADDPS       Y9, Y2, Y2
+	VMOVDQU      480(CX), Y5
+	VPSLLD       $0x10, Y5, Y7
+	VPAND        Y4, Y5, Y5
+	VPBROADCASTD 12(DX), Y6
+	VPAND        Y4, Y6, Y8
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y8, Y5, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       Y6, Y7, Y9
+	VADDPS       Y9, Y3, Y3
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain0
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain00
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JZ           centred00
-	VPMOVZXBD    (R11)(R9*1), Y6
-	VPBROADCASTD 200(AX), Y7
+	JZ           centred0
+	VPMOVZXBD    (R10)(R8*1), Y6
+	VPBROADCASTD 104(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Y5
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y0, Y0
 
-centred00:
-	LEAQ      (R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R10)(R11*2), Y7
+centred0:
+	LEAQ      (R8), R10
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R9)(R10*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R10)(R11*2), Y7
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R9)(R10*2), Y7
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R10)(R11*4), Y7
+scales032:
+	VMOVUPS (R9)(R10*4), Y7
 
-scales00done:
+scales0done:
 	VMULPS    Y7, Y0, Y0
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
-	JZ        plain00
-	LEAQ      (R9), R9
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R10)(R9*2), Y7
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain0
+	LEAQ      (R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R9)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R10)(R9*2), Y7
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R9)(R8*2), Y7
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R10)(R9*4), Y7
+biases032:
+	VMOVUPS (R9)(R8*4), Y7
 
-biases00done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y5
+biases0done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y0, Y0
 
-plain00:
-	MOVQ         344(AX), R9
-	VADDPS       (R9), Y0, Y0
-	VMOVUPS      Y0, (R9)
+plain0:
+	MOVQ         248(AX), R8
+	VADDPS       (R8), Y0, Y0
+	VMOVUPS      Y0, (R8)
 	VPXOR        Y0, Y0, Y0
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain1
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain01
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JZ           centred01
-	VPMOVZXBD    8(R11)(R9*1), Y6
-	VPBROADCASTD 200(AX), Y7
+	JZ           centred1
+	VPMOVZXBD    8(R10)(R8*1), Y6
+	VPBROADCASTD 104(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Y5
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y1, Y1
 
-centred01:
-	LEAQ      8(R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales0132
-	JE        scales0116
-	VPMOVZXWD (R10)(R11*2), Y7
+centred1:
+	LEAQ      8(R8), R10
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R9)(R10*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	JMP       scales01done
+	JMP       scales1done
 
-scales0116:
-	VCVTPH2PS (R10)(R11*2), Y7
-	JMP       scales01done
+scales116:
+	VCVTPH2PS (R9)(R10*2), Y7
+	JMP       scales1done
 
-scales0132:
-	VMOVUPS (R10)(R11*4), Y7
+scales132:
+	VMOVUPS (R9)(R10*4), Y7
 
-scales01done:
+scales1done:
 	VMULPS    Y7, Y1, Y1
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
-	JZ        plain01
-	LEAQ      8(R9), R9
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases0132
-	JE        biases0116
-	VPMOVZXWD (R10)(R9*2), Y7
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain1
+	LEAQ      8(R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R9)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	JMP       biases01done
+	JMP       biases1done
 
-biases0116:
-	VCVTPH2PS (R10)(R9*2), Y7
-	JMP       biases01done
+biases116:
+	VCVTPH2PS (R9)(R8*2), Y7
+	JMP       biases1done
 
-biases0132:
-	VMOVUPS (R10)(R9*4), Y7
+biases132:
+	VMOVUPS (R9)(R8*4), Y7
 
-biases01done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y5
+biases1done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y1, Y1
 
-plain01:
-	MOVQ         344(AX), R9
-	VADDPS       32(R9), Y1, Y1
-	VMOVUPS      Y1, 32(R9)
+plain1:
+	MOVQ         248(AX), R8
+	VADDPS       32(R8), Y1, Y1
+	VMOVUPS      Y1, 32(R8)
 	VPXOR        Y1, Y1, Y1
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         120(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain2
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain10
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JZ           centred10
-	VPMOVZXBD    (R11)(R9*1), Y6
-	VPBROADCASTD 200(AX), Y7
+	JZ           centred2
+	VPMOVZXBD    16(R10)(R8*1), Y6
+	VPBROADCASTD 104(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Y5
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y2, Y2
 
-centred10:
-	LEAQ      (R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R10)(R11*2), Y7
+centred2:
+	LEAQ      16(R8), R10
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        scales232
+	JE        scales216
+	VPMOVZXWD (R9)(R10*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	JMP       scales10done
+	JMP       scales2done
 
-scales1016:
-	VCVTPH2PS (R10)(R11*2), Y7
-	JMP       scales10done
+scales216:
+	VCVTPH2PS (R9)(R10*2), Y7
+	JMP       scales2done
 
-scales1032:
-	VMOVUPS (R10)(R11*4), Y7
+scales232:
+	VMOVUPS (R9)(R10*4), Y7
 
-scales10done:
+scales2done:
 	VMULPS    Y7, Y2, Y2
-	MOVQ      168(AX), R10
-	TESTQ     R10, R10
-	JZ        plain10
-	LEAQ      (R9), R9
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R10)(R9*2), Y7
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain2
+	LEAQ      16(R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases232
+	JE        biases216
+	VPMOVZXWD (R9)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	JMP       biases10done
+	JMP       biases2done
 
-biases1016:
-	VCVTPH2PS (R10)(R9*2), Y7
-	JMP       biases10done
+biases216:
+	VCVTPH2PS (R9)(R8*2), Y7
+	JMP       biases2done
 
-biases1032:
-	VMOVUPS (R10)(R9*4), Y7
+biases232:
+	VMOVUPS (R9)(R8*4), Y7
 
-biases10done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y5
+biases2done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y2, Y2
 
-plain10:
-	MOVQ         344(AX), R9
-	VADDPS       64(R9), Y2, Y2
-	VMOVUPS      Y2, 64(R9)
+plain2:
+	MOVQ         248(AX), R8
+	VADDPS       64(R8), Y2, Y2
+	VMOVUPS      Y2, 64(R8)
 	VPXOR        Y2, Y2, Y2
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         120(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain3
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain11
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JZ           centred11
-	VPMOVZXBD    8(R11)(R9*1), Y6
-	VPBROADCASTD 200(AX), Y7
+	JZ           centred3
+	VPMOVZXBD    24(R10)(R8*1), Y6
+	VPBROADCASTD 104(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Y5
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y3, Y3
 
-centred11:
-	LEAQ      8(R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales1132
-	JE        scales1116
-	VPMOVZXWD (R10)(R11*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	JMP       scales11done
-
-scales1116:
-	VCVTPH2PS (R10)(R11*2), Y7
-	JMP       scales11done
-
-scales1132:
-	VMOVUPS (R10)(R11*4), Y7
-
-scales11done:
-	VMULPS    Y7, Y3, Y3
-	MOVQ      168(AX), R10
-	TESTQ     R10, R10
-	JZ        plain11
-	LEAQ      8(R9), R9
-	MOVQ      192(AX), R11
+centred3:
+	LEAQ      24(R8), R10
+	MOVQ      96(AX), R11
 	CMPQ      R11, $0x01
-	JL        biases1132
-	JE        biases1116
-	VPMOVZXWD (R10)(R9*2), Y7
+	JL        scales332
+	JE        scales316
+	VPMOVZXWD (R9)(R10*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	JMP       biases11done
+	JMP       scales3done
 
-biases1116:
-	VCVTPH2PS (R10)(R9*2), Y7
-	JMP       biases11done
+scales316:
+	VCVTPH2PS (R9)(R10*2), Y7
+	JMP       scales3done
 
-biases1132:
-	VMOVUPS (R10)(R9*4), Y7
+scales332:
+	VMOVUPS (R9)(R10*4), Y7
 
-biases11done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y5
+scales3done:
+	VMULPS    Y7, Y3, Y3
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain3
+	LEAQ      24(R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases332
+	JE        biases316
+	VPMOVZXWD (R9)(R8*2), Y7
+	VPSLLD    $0x10, Y7, Y7
+	JMP       biases3done
+
+biases316:
+	VCVTPH2PS (R9)(R8*2), Y7
+	JMP       biases3done
+
+biases332:
+	VMOVUPS (R9)(R8*4), Y7
+
+biases3done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y3, Y3
 
-plain11:
-	MOVQ    344(AX), R9
-	VADDPS  96(R9), Y3, Y3
-	VMOVUPS Y3, 96(R9)
+plain3:
+	MOVQ    248(AX), R8
+	VADDPS  96(R8), Y3, Y3
+	VMOVUPS Y3, 96(R8)
 	VPXOR   Y3, Y3, Y3
-	MOVQ    336(AX), R9
-	LEAQ    (R8)(R9*4), R8
-	ADDQ    $0x08, SI
-	DECQ    DI
+	MOVQ    240(AX), R8
+	LEAQ    (DI)(R8*4), DI
+	ADDQ    $0x08, BX
+	DECQ    SI
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -747,19 +889,18 @@ TEXT ·pairsx2AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X8
 	VPBROADCASTD X8, Y8
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), DI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), SI
 	VPXOR        Y0, Y0, Y0
-	VMOVDQU      Y0, (DI)
-	VMOVDQU      Y0, 32(DI)
-	VMOVDQU      Y0, 64(DI)
-	VMOVDQU      Y0, 96(DI)
-	VMOVDQU      Y0, 128(DI)
-	VMOVDQU      Y0, 160(DI)
-	VMOVDQU      Y0, 192(DI)
-	VMOVDQU      Y0, 224(DI)
+	VMOVDQU      Y0, (SI)
+	VMOVDQU      Y0, 32(SI)
+	VMOVDQU      Y0, 64(SI)
+	VMOVDQU      Y0, 96(SI)
+	VMOVDQU      Y0, 128(SI)
+	VMOVDQU      Y0, 160(SI)
+	VMOVDQU      Y0, 192(SI)
+	VMOVDQU      Y0, 224(SI)
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
@@ -768,25 +909,25 @@ TEXT ·pairsx2AVX2(SB), NOSPLIT, $0-8
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	MOVQ         208(AX), DI
-	MOVQ         216(AX), R8
-	XORQ         R9, R9
+	MOVQ         112(AX), SI
+	MOVQ         120(AX), DI
+	XORQ         R8, R8
 
 block:
-	MOVLQSX (DI), R10
+	MOVLQSX (SI), R9
 
 step:
 	VMOVDQU      (CX), Y9
 	VPSLLD       $0x10, Y9, Y11
 	VPAND        Y8, Y9, Y9
-	VPBROADCASTD (BX), Y10
+	VPBROADCASTD (DX), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y0, Y0
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y0, Y0
-	VPBROADCASTD (BX)(SI*1), Y10
+	VPBROADCASTD (DX)(BX*1), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
@@ -796,116 +937,48 @@ step:
 	VMOVDQU      32(CX), Y9
 	VPSLLD       $0x10, Y9, Y11
 	VPAND        Y8, Y9, Y9
-	VPBROADCASTD (BX), Y10
+	VPBROADCASTD (DX), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y1, Y1
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y1, Y1
-	VPBROADCASTD (BX)(SI*1), Y10
+	VPBROADCASTD (DX)(BX*1), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y5, Y5
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y5, Y5
-	VMOVDQU      (DX), Y9
-	VPSLLD       $0x10, Y9, Y11
-	VPAND        Y8, Y9, Y9
-	VPBROADCASTD (BX), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y2, Y2
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y2, Y2
-	VPBROADCASTD (BX)(SI*1), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y6, Y6
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y6, Y6
-	VMOVDQU      32(DX), Y9
-	VPSLLD       $0x10, Y9, Y11
-	VPAND        Y8, Y9, Y9
-	VPBROADCASTD (BX), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y3, Y3
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y3, Y3
-	VPBROADCASTD (BX)(SI*1), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y7, Y7
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y7, Y7
 	VMOVDQU      64(CX), Y9
 	VPSLLD       $0x10, Y9, Y11
 	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 4(BX), Y10
+	VPBROADCASTD (DX), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y0, Y0
+	VADDPS       Y13, Y2, Y2
 	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y0, Y0
-	VPBROADCASTD 4(BX)(SI*1), Y10
+	VADDPS       Y13, Y2, Y2
+	VPBROADCASTD (DX)(BX*1), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y4, Y4
+	VADDPS       Y13, Y6, Y6
 	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y4, Y4
+	VADDPS       Y13, Y6, Y6
 	VMOVDQU      96(CX), Y9
 	VPSLLD       $0x10, Y9, Y11
 	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 4(BX), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y1, Y1
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y1, Y1
-	VPBROADCASTD 4(BX)(SI*1), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y5, Y5
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y5, Y5
-	VMOVDQU      64(DX), Y9
-	VPSLLD       $0x10, Y9, Y11
-	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 4(BX), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y2, Y2
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y2, Y2
-	VPBROADCASTD 4(BX)(SI*1), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y6, Y6
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y6, Y6
-	VMOVDQU      96(DX), Y9
-	VPSLLD       $0x10, Y9, Y11
-	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 4(BX), Y10
+	VPBROADCASTD (DX), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y3, Y3
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y3, Y3
-	VPBROADCASTD 4(BX)(SI*1), Y10
+	VPBROADCASTD (DX)(BX*1), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
@@ -915,14 +988,14 @@ step:
 	VMOVDQU      128(CX), Y9
 	VPSLLD       $0x10, Y9, Y11
 	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 8(BX), Y10
+	VPBROADCASTD 4(DX), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y0, Y0
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y0, Y0
-	VPBROADCASTD 8(BX)(SI*1), Y10
+	VPBROADCASTD 4(DX)(BX*1), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
@@ -932,443 +1005,510 @@ step:
 	VMOVDQU      160(CX), Y9
 	VPSLLD       $0x10, Y9, Y11
 	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 8(BX), Y10
+	VPBROADCASTD 4(DX), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y1, Y1
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y1, Y1
-	VPBROADCASTD 8(BX)(SI*1), Y10
+	VPBROADCASTD 4(DX)(BX*1), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y5, Y5
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y5, Y5
-	VMOVDQU      128(DX), Y9
-	VPSLLD       $0x10, Y9, Y11
-	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 8(BX), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y2, Y2
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y2, Y2
-	VPBROADCASTD 8(BX)(SI*1), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y6, Y6
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y6, Y6
-	VMOVDQU      160(DX), Y9
-	VPSLLD       $0x10, Y9, Y11
-	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 8(BX), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y3, Y3
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y3, Y3
-	VPBROADCASTD 8(BX)(SI*1), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y7, Y7
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y7, Y7
 	VMOVDQU      192(CX), Y9
 	VPSLLD       $0x10, Y9, Y11
 	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 12(BX), Y10
+	VPBROADCASTD 4(DX), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y0, Y0
+	VADDPS       Y13, Y2, Y2
 	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y0, Y0
-	VPBROADCASTD 12(BX)(SI*1), Y10
+	VADDPS       Y13, Y2, Y2
+	VPBROADCASTD 4(DX)(BX*1), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y4, Y4
+	VADDPS       Y13, Y6, Y6
 	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y4, Y4
+	VADDPS       Y13, Y6, Y6
 	VMOVDQU      224(CX), Y9
 	VPSLLD       $0x10, Y9, Y11
 	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 12(BX), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y1, Y1
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y1, Y1
-	VPBROADCASTD 12(BX)(SI*1), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y5, Y5
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y5, Y5
-	VMOVDQU      192(DX), Y9
-	VPSLLD       $0x10, Y9, Y11
-	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 12(BX), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y2, Y2
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y2, Y2
-	VPBROADCASTD 12(BX)(SI*1), Y10
-	VPAND        Y8, Y10, Y12
-	VPSLLD       $0x10, Y10, Y10
-	VMULPS       Y12, Y9, Y13
-	VADDPS       Y13, Y6, Y6
-	VMULPS       Y10, Y11, Y13
-	VADDPS       Y13, Y6, Y6
-	VMOVDQU      224(DX), Y9
-	VPSLLD       $0x10, Y9, Y11
-	VPAND        Y8, Y9, Y9
-	VPBROADCASTD 12(BX), Y10
+	VPBROADCASTD 4(DX), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y3, Y3
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y3, Y3
-	VPBROADCASTD 12(BX)(SI*1), Y10
+	VPBROADCASTD 4(DX)(BX*1), Y10
 	VPAND        Y8, Y10, Y12
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y12, Y9, Y13
 	VADDPS       Y13, Y7, Y7
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y7, Y7
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	DECQ         R10
+	VMOVDQU      256(CX), Y9
+	VPSLLD       $0x10, Y9, Y11
+	VPAND        Y8, Y9, Y9
+	VPBROADCASTD 8(DX), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y0, Y0
+	VPBROADCASTD 8(DX)(BX*1), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y4, Y4
+	VMOVDQU      288(CX), Y9
+	VPSLLD       $0x10, Y9, Y11
+	VPAND        Y8, Y9, Y9
+	VPBROADCASTD 8(DX), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y1, Y1
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y1, Y1
+	VPBROADCASTD 8(DX)(BX*1), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y5, Y5
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y5, Y5
+	VMOVDQU      320(CX), Y9
+	VPSLLD       $0x10, Y9, Y11
+	VPAND        Y8, Y9, Y9
+	VPBROADCASTD 8(DX), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y2, Y2
+	VPBROADCASTD 8(DX)(BX*1), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y6, Y6
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y6, Y6
+	VMOVDQU      352(CX), Y9
+	VPSLLD       $0x10, Y9, Y11
+	VPAND        Y8, Y9, Y9
+	VPBROADCASTD 8(DX), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y3, Y3
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y3, Y3
+	VPBROADCASTD 8(DX)(BX*1), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y7, Y7
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y7, Y7
+	VMOVDQU      384(CX), Y9
+	VPSLLD       $0x10, Y9, Y11
+	VPAND        Y8, Y9, Y9
+	VPBROADCASTD 12(DX), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y0, Y0
+	VPBROADCASTD 12(DX)(BX*1), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y4, Y4
+	VMOVDQU      416(CX), Y9
+	VPSLLD       $0x10, Y9, Y11
+	VPAND        Y8, Y9, Y9
+	VPBROADCASTD 12(DX), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y1, Y1
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y1, Y1
+	VPBROADCASTD 12(DX)(BX*1), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y5, Y5
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y5, Y5
+	VMOVDQU      448(CX), Y9
+	VPSLLD       $0x10, Y9, Y11
+	VPAND        Y8, Y9, Y9
+	VPBROADCASTD 12(DX), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y2, Y2
+	VPBROADCASTD 12(DX)(BX*1), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y6, Y6
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y6, Y6
+	VMOVDQU      480(CX), Y9
+	VPSLLD       $0x10, Y9, Y11
+	VPAND        Y8, Y9, Y9
+	VPBROADCASTD 12(DX), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y3, Y3
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y3, Y3
+	VPBROADCASTD 12(DX)(BX*1), Y10
+	VPAND        Y8, Y10, Y12
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y7, Y7
+	VMULPS       Y10, Y11, Y13
+	VADDPS       Y13, Y7, Y7
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R9
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain0
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain00
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JZ           centred00
-	VPMOVZXBD    (R12)(R10*1), Y10
-	VPBROADCASTD 200(AX), Y11
+	JZ           centred0
+	VPMOVZXBD    (R11)(R9*1), Y10
+	VPBROADCASTD 104(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Y9
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y0, Y0
-	VBROADCASTSS 4(R12), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y4, Y4
 
-centred00:
-	LEAQ      (R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R11)(R12*2), Y11
+centred0:
+	LEAQ      (R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R10)(R11*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R11)(R12*2), Y11
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R10)(R11*2), Y11
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R11)(R12*4), Y11
+scales032:
+	VMOVUPS (R10)(R11*4), Y11
 
-scales00done:
+scales0done:
 	VMULPS    Y11, Y0, Y0
 	VMULPS    Y11, Y4, Y4
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
-	JZ        plain00
-	LEAQ      (R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R11)(R10*2), Y11
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain0
+	LEAQ      (R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R10)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R11)(R10*2), Y11
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R10)(R9*2), Y11
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R11)(R10*4), Y11
+biases032:
+	VMOVUPS (R10)(R9*4), Y11
 
-biases00done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Y9
+biases0done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y0, Y0
-	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 4(R9), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y4, Y4
 
-plain00:
-	MOVQ         344(AX), R10
-	VADDPS       (R10), Y0, Y0
-	VMOVUPS      Y0, (R10)
+plain0:
+	MOVQ         248(AX), R9
+	VADDPS       (R9), Y0, Y0
+	VMOVUPS      Y0, (R9)
 	VPXOR        Y0, Y0, Y0
-	VADDPS       128(R10), Y4, Y4
-	VMOVUPS      Y4, 128(R10)
+	VADDPS       128(R9), Y4, Y4
+	VMOVUPS      Y4, 128(R9)
 	VPXOR        Y4, Y4, Y4
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain1
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain01
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JZ           centred01
-	VPMOVZXBD    8(R12)(R10*1), Y10
-	VPBROADCASTD 200(AX), Y11
+	JZ           centred1
+	VPMOVZXBD    8(R11)(R9*1), Y10
+	VPBROADCASTD 104(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Y9
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y1, Y1
-	VBROADCASTSS 4(R12), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y5, Y5
 
-centred01:
-	LEAQ      8(R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales0132
-	JE        scales0116
-	VPMOVZXWD (R11)(R12*2), Y11
+centred1:
+	LEAQ      8(R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R10)(R11*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       scales01done
+	JMP       scales1done
 
-scales0116:
-	VCVTPH2PS (R11)(R12*2), Y11
-	JMP       scales01done
+scales116:
+	VCVTPH2PS (R10)(R11*2), Y11
+	JMP       scales1done
 
-scales0132:
-	VMOVUPS (R11)(R12*4), Y11
+scales132:
+	VMOVUPS (R10)(R11*4), Y11
 
-scales01done:
+scales1done:
 	VMULPS    Y11, Y1, Y1
 	VMULPS    Y11, Y5, Y5
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
-	JZ        plain01
-	LEAQ      8(R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases0132
-	JE        biases0116
-	VPMOVZXWD (R11)(R10*2), Y11
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain1
+	LEAQ      8(R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R10)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       biases01done
+	JMP       biases1done
 
-biases0116:
-	VCVTPH2PS (R11)(R10*2), Y11
-	JMP       biases01done
+biases116:
+	VCVTPH2PS (R10)(R9*2), Y11
+	JMP       biases1done
 
-biases0132:
-	VMOVUPS (R11)(R10*4), Y11
+biases132:
+	VMOVUPS (R10)(R9*4), Y11
 
-biases01done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Y9
+biases1done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y1, Y1
-	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 4(R9), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y5, Y5
 
-plain01:
-	MOVQ         344(AX), R10
-	VADDPS       32(R10), Y1, Y1
-	VMOVUPS      Y1, 32(R10)
+plain1:
+	MOVQ         248(AX), R9
+	VADDPS       32(R9), Y1, Y1
+	VMOVUPS      Y1, 32(R9)
 	VPXOR        Y1, Y1, Y1
-	VADDPS       160(R10), Y5, Y5
-	VMOVUPS      Y5, 160(R10)
+	VADDPS       160(R9), Y5, Y5
+	VMOVUPS      Y5, 160(R9)
 	VPXOR        Y5, Y5, Y5
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         120(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain2
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain10
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JZ           centred10
-	VPMOVZXBD    (R12)(R10*1), Y10
-	VPBROADCASTD 200(AX), Y11
+	JZ           centred2
+	VPMOVZXBD    16(R11)(R9*1), Y10
+	VPBROADCASTD 104(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Y9
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y2, Y2
-	VBROADCASTSS 4(R12), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y6, Y6
 
-centred10:
-	LEAQ      (R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R11)(R12*2), Y11
+centred2:
+	LEAQ      16(R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales232
+	JE        scales216
+	VPMOVZXWD (R10)(R11*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       scales10done
+	JMP       scales2done
 
-scales1016:
-	VCVTPH2PS (R11)(R12*2), Y11
-	JMP       scales10done
+scales216:
+	VCVTPH2PS (R10)(R11*2), Y11
+	JMP       scales2done
 
-scales1032:
-	VMOVUPS (R11)(R12*4), Y11
+scales232:
+	VMOVUPS (R10)(R11*4), Y11
 
-scales10done:
+scales2done:
 	VMULPS    Y11, Y2, Y2
 	VMULPS    Y11, Y6, Y6
-	MOVQ      168(AX), R11
-	TESTQ     R11, R11
-	JZ        plain10
-	LEAQ      (R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R11)(R10*2), Y11
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain2
+	LEAQ      16(R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases232
+	JE        biases216
+	VPMOVZXWD (R10)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       biases10done
+	JMP       biases2done
 
-biases1016:
-	VCVTPH2PS (R11)(R10*2), Y11
-	JMP       biases10done
+biases216:
+	VCVTPH2PS (R10)(R9*2), Y11
+	JMP       biases2done
 
-biases1032:
-	VMOVUPS (R11)(R10*4), Y11
+biases232:
+	VMOVUPS (R10)(R9*4), Y11
 
-biases10done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Y9
+biases2done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y2, Y2
-	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 4(R9), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y6, Y6
 
-plain10:
-	MOVQ         344(AX), R10
-	VADDPS       64(R10), Y2, Y2
-	VMOVUPS      Y2, 64(R10)
+plain2:
+	MOVQ         248(AX), R9
+	VADDPS       64(R9), Y2, Y2
+	VMOVUPS      Y2, 64(R9)
 	VPXOR        Y2, Y2, Y2
-	VADDPS       192(R10), Y6, Y6
-	VMOVUPS      Y6, 192(R10)
+	VADDPS       192(R9), Y6, Y6
+	VMOVUPS      Y6, 192(R9)
 	VPXOR        Y6, Y6, Y6
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         120(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain3
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain11
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JZ           centred11
-	VPMOVZXBD    8(R12)(R10*1), Y10
-	VPBROADCASTD 200(AX), Y11
+	JZ           centred3
+	VPMOVZXBD    24(R11)(R9*1), Y10
+	VPBROADCASTD 104(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Y9
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y3, Y3
-	VBROADCASTSS 4(R12), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y7, Y7
 
-centred11:
-	LEAQ      8(R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales1132
-	JE        scales1116
-	VPMOVZXWD (R11)(R12*2), Y11
+centred3:
+	LEAQ      24(R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales332
+	JE        scales316
+	VPMOVZXWD (R10)(R11*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       scales11done
+	JMP       scales3done
 
-scales1116:
-	VCVTPH2PS (R11)(R12*2), Y11
-	JMP       scales11done
+scales316:
+	VCVTPH2PS (R10)(R11*2), Y11
+	JMP       scales3done
 
-scales1132:
-	VMOVUPS (R11)(R12*4), Y11
+scales332:
+	VMOVUPS (R10)(R11*4), Y11
 
-scales11done:
+scales3done:
 	VMULPS    Y11, Y3, Y3
 	VMULPS    Y11, Y7, Y7
-	MOVQ      168(AX), R11
-	TESTQ     R11, R11
-	JZ        plain11
-	LEAQ      8(R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases1132
-	JE        biases1116
-	VPMOVZXWD (R11)(R10*2), Y11
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain3
+	LEAQ      24(R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases332
+	JE        biases316
+	VPMOVZXWD (R10)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       biases11done
+	JMP       biases3done
 
-biases1116:
-	VCVTPH2PS (R11)(R10*2), Y11
-	JMP       biases11done
+biases316:
+	VCVTPH2PS (R10)(R9*2), Y11
+	JMP       biases3done
 
-biases1132:
-	VMOVUPS (R11)(R10*4), Y11
+biases332:
+	VMOVUPS (R10)(R9*4), Y11
 
-biases11done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Y9
+biases3done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y3, Y3
-	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 4(R9), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y7, Y7
 
-plain11:
-	MOVQ    344(AX), R10
-	VADDPS  96(R10), Y3, Y3
-	VMOVUPS Y3, 96(R10)
+plain3:
+	MOVQ    248(AX), R9
+	VADDPS  96(R9), Y3, Y3
+	VMOVUPS Y3, 96(R9)
 	VPXOR   Y3, Y3, Y3
-	VADDPS  224(R10), Y7, Y7
-	VMOVUPS Y7, 224(R10)
+	VADDPS  224(R9), Y7, Y7
+	VMOVUPS Y7, 224(R9)
 	VPXOR   Y7, Y7, Y7
-	MOVQ    336(AX), R10
-	LEAQ    (R9)(R10*4), R9
-	ADDQ    $0x08, DI
-	DECQ    R8
+	MOVQ    240(AX), R9
+	LEAQ    (R8)(R9*4), R8
+	ADDQ    $0x08, SI
+	DECQ    DI
 	JNZ     block
 	VZEROUPPER
 	RET

@@ -44,7 +44,7 @@ loop:
 	VPSRLD    $0x10, Z1, Z1
 	VPANDD    Z5, Z2, Z2
 	VPORD     Z1, Z2, Z2
-	VMOVDQU32 Z2, 64(AX)
+	VMOVDQU32 Z2, 128(AX)
 	VPSRLD    $0x04, Z0, Z1
 	VPANDD    Z4, Z1, Z1
 	VPSUBD    Z3, Z1, Z1
@@ -56,7 +56,7 @@ loop:
 	VPSRLD    $0x10, Z1, Z1
 	VPANDD    Z5, Z2, Z2
 	VPORD     Z1, Z2, Z2
-	VMOVDQU32 Z2, 128(AX)
+	VMOVDQU32 Z2, 256(AX)
 	VPSRLD    $0x0c, Z0, Z1
 	VPANDD    Z4, Z1, Z1
 	VPSUBD    Z3, Z1, Z1
@@ -68,10 +68,58 @@ loop:
 	VPSRLD    $0x10, Z1, Z1
 	VPANDD    Z5, Z2, Z2
 	VPORD     Z1, Z2, Z2
+	VMOVDQU32 Z2, 384(AX)
+	VMOVDQU32 64(CX), Z0
+	VPANDD    Z4, Z0, Z1
+	VPSUBD    Z3, Z1, Z1
+	VCVTDQ2PS Z1, Z1
+	VPSRLD    $0x10, Z0, Z2
+	VPANDD    Z4, Z2, Z2
+	VPSUBD    Z3, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VPSRLD    $0x10, Z1, Z1
+	VPANDD    Z5, Z2, Z2
+	VPORD     Z1, Z2, Z2
+	VMOVDQU32 Z2, 64(AX)
+	VPSRLD    $0x08, Z0, Z1
+	VPANDD    Z4, Z1, Z1
+	VPSUBD    Z3, Z1, Z1
+	VCVTDQ2PS Z1, Z1
+	VPSRLD    $0x18, Z0, Z2
+	VPANDD    Z4, Z2, Z2
+	VPSUBD    Z3, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VPSRLD    $0x10, Z1, Z1
+	VPANDD    Z5, Z2, Z2
+	VPORD     Z1, Z2, Z2
 	VMOVDQU32 Z2, 192(AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x00000100, AX
-	SUBQ      $0x40, DX
+	VPSRLD    $0x04, Z0, Z1
+	VPANDD    Z4, Z1, Z1
+	VPSUBD    Z3, Z1, Z1
+	VCVTDQ2PS Z1, Z1
+	VPSRLD    $0x14, Z0, Z2
+	VPANDD    Z4, Z2, Z2
+	VPSUBD    Z3, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VPSRLD    $0x10, Z1, Z1
+	VPANDD    Z5, Z2, Z2
+	VPORD     Z1, Z2, Z2
+	VMOVDQU32 Z2, 320(AX)
+	VPSRLD    $0x0c, Z0, Z1
+	VPANDD    Z4, Z1, Z1
+	VPSUBD    Z3, Z1, Z1
+	VCVTDQ2PS Z1, Z1
+	VPSRLD    $0x1c, Z0, Z2
+	VPANDD    Z4, Z2, Z2
+	VPSUBD    Z3, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VPSRLD    $0x10, Z1, Z1
+	VPANDD    Z5, Z2, Z2
+	VPORD     Z1, Z2, Z2
+	VMOVDQU32 Z2, 448(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000200, AX
+	SUBQ      $0x00000080, DX
 	JNZ       loop
 
 done:
@@ -118,10 +166,34 @@ loop:
 	VPSRLD    $0x10, Z1, Z1
 	VPANDD    Z5, Z2, Z2
 	VPORD     Z1, Z2, Z2
+	VMOVDQU32 Z2, 128(AX)
+	VMOVDQU32 64(CX), Z0
+	VPANDD    Z4, Z0, Z1
+	VPSUBD    Z3, Z1, Z1
+	VCVTDQ2PS Z1, Z1
+	VPSRLD    $0x10, Z0, Z2
+	VPANDD    Z4, Z2, Z2
+	VPSUBD    Z3, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VPSRLD    $0x10, Z1, Z1
+	VPANDD    Z5, Z2, Z2
+	VPORD     Z1, Z2, Z2
 	VMOVDQU32 Z2, 64(AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x00000080, AX
-	SUBQ      $0x40, DX
+	VPSRLD    $0x08, Z0, Z1
+	VPANDD    Z4, Z1, Z1
+	VPSUBD    Z3, Z1, Z1
+	VCVTDQ2PS Z1, Z1
+	VPSRLD    $0x18, Z0, Z2
+	VPANDD    Z4, Z2, Z2
+	VPSUBD    Z3, Z2, Z2
+	VCVTDQ2PS Z2, Z2
+	VPSRLD    $0x10, Z1, Z1
+	VPANDD    Z5, Z2, Z2
+	VPORD     Z1, Z2, Z2
+	VMOVDQU32 Z2, 192(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000080, DX
 	JNZ       loop
 
 done:
@@ -187,30 +259,80 @@ TEXT ·pairsx1AVX512(SB), NOSPLIT, $0-8
 	VMOVD        CX, X2
 	VPBROADCASTD X2, Z2
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), SI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), BX
 	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (SI)
-	VMOVDQU32    Z0, 64(SI)
+	VMOVDQU32    Z0, (BX)
+	VMOVDQU32    Z0, 64(BX)
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
-	MOVQ         208(AX), SI
-	MOVQ         216(AX), DI
-	XORQ         R8, R8
+	MOVQ         112(AX), BX
+	MOVQ         120(AX), SI
+	XORQ         DI, DI
 
 block:
-	MOVLQSX (SI), R9
+	MOVLQSX (BX), R8
 
 step:
 	VMOVDQU32    (CX), Z3
-	VMOVDQU32    (DX), Z4
+	VMOVDQU32    64(CX), Z4
 	VPSLLD       $0x10, Z3, Z6
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD (BX), Z5
+	VPBROADCASTD (DX), Z5
+	VPANDD       Z2, Z5, Z8
+	VPSLLD       $0x10, Z5, Z5
+	VMULPS       Z8, Z3, Z9
+	VADDPS       Z9, Z0, Z0
+	VMULPS       Z5, Z6, Z9
+	VADDPS       Z9, Z0, Z0
+	VMULPS       Z8, Z4, Z9
+	VADDPS       Z9, Z1, Z1
+	VMULPS       Z5, Z7, Z9
+	VADDPS       Z9, Z1, Z1
+	VMOVDQU32    128(CX), Z3
+	VMOVDQU32    192(CX), Z4
+	VPSLLD       $0x10, Z3, Z6
+	VPANDD       Z2, Z3, Z3
+	VPSLLD       $0x10, Z4, Z7
+	VPANDD       Z2, Z4, Z4
+	VPBROADCASTD 4(DX), Z5
+	VPANDD       Z2, Z5, Z8
+	VPSLLD       $0x10, Z5, Z5
+	VMULPS       Z8, Z3, Z9
+	VADDPS       Z9, Z0, Z0
+	VMULPS       Z5, Z6, Z9
+	VADDPS       Z9, Z0, Z0
+	VMULPS       Z8, Z4, Z9
+	VADDPS       Z9, Z1, Z1
+	VMULPS       Z5, Z7, Z9
+	VADDPS       Z9, Z1, Z1
+	VMOVDQU32    256(CX), Z3
+	VMOVDQU32    320(CX), Z4
+	VPSLLD       $0x10, Z3, Z6
+	VPANDD       Z2, Z3, Z3
+	VPSLLD       $0x10, Z4, Z7
+	VPANDD       Z2, Z4, Z4
+	VPBROADCASTD 8(DX), Z5
+	VPANDD       Z2, Z5, Z8
+	VPSLLD       $0x10, Z5, Z5
+	VMULPS       Z8, Z3, Z9
+	VADDPS       Z9, Z0, Z0
+	VMULPS       Z5, Z6, Z9
+	VADDPS       Z9, Z0, Z0
+	VMULPS       Z8, Z4, Z9
+	VADDPS       Z9, Z1, Z1
+	VMULPS       Z5, Z7, Z9
+	VADDPS       Z9, Z1, Z1
+	VMOVDQU32    384(CX), Z3
+	VMOVDQU32    448(CX), Z4
+	VPSLLD       $0x10, Z3, Z6
+	VPANDD       Z2, Z3, Z3
+	VPSLLD       $0x10, Z4, Z7
+	VPANDD       Z2, Z4, Z4
+	VPBROADCASTD 12(DX), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -222,209 +344,157 @@ step:
 	VMULPS       Z5, Z7, Z9
 	VADDPS       Z9, Z1, Z1
 	PREFETCHT0   2048(CX)
-	PREFETCHT0   2048(DX)
-	VMOVDQU32    64(CX), Z3
-	VMOVDQU32    64(DX), Z4
-	VPSLLD       $0x10, Z3, Z6
-	VPANDD       Z2, Z3, Z3
-	VPSLLD       $0x10, Z4, Z7
-	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 4(BX), Z5
-	VPANDD       Z2, Z5, Z8
-	VPSLLD       $0x10, Z5, Z5
-	VMULPS       Z8, Z3, Z9
-	VADDPS       Z9, Z0, Z0
-	VMULPS       Z5, Z6, Z9
-	VADDPS       Z9, Z0, Z0
-	VMULPS       Z8, Z4, Z9
-	VADDPS       Z9, Z1, Z1
-	VMULPS       Z5, Z7, Z9
-	VADDPS       Z9, Z1, Z1
 	PREFETCHT0   2112(CX)
-	PREFETCHT0   2112(DX)
-	VMOVDQU32    128(CX), Z3
-	VMOVDQU32    128(DX), Z4
-	VPSLLD       $0x10, Z3, Z6
-	VPANDD       Z2, Z3, Z3
-	VPSLLD       $0x10, Z4, Z7
-	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 8(BX), Z5
-	VPANDD       Z2, Z5, Z8
-	VPSLLD       $0x10, Z5, Z5
-	VMULPS       Z8, Z3, Z9
-	VADDPS       Z9, Z0, Z0
-	VMULPS       Z5, Z6, Z9
-	VADDPS       Z9, Z0, Z0
-	VMULPS       Z8, Z4, Z9
-	VADDPS       Z9, Z1, Z1
-	VMULPS       Z5, Z7, Z9
-	VADDPS       Z9, Z1, Z1
 	PREFETCHT0   2176(CX)
-	PREFETCHT0   2176(DX)
-	VMOVDQU32    192(CX), Z3
-	VMOVDQU32    192(DX), Z4
-	VPSLLD       $0x10, Z3, Z6
-	VPANDD       Z2, Z3, Z3
-	VPSLLD       $0x10, Z4, Z7
-	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 12(BX), Z5
-	VPANDD       Z2, Z5, Z8
-	VPSLLD       $0x10, Z5, Z5
-	VMULPS       Z8, Z3, Z9
-	VADDPS       Z9, Z0, Z0
-	VMULPS       Z5, Z6, Z9
-	VADDPS       Z9, Z0, Z0
-	VMULPS       Z8, Z4, Z9
-	VADDPS       Z9, Z1, Z1
-	VMULPS       Z5, Z7, Z9
-	VADDPS       Z9, Z1, Z1
 	PREFETCHT0   2240(CX)
-	PREFETCHT0   2240(DX)
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	DECQ         R9
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain0
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain00
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JZ           centred00
-	VPMOVZXBD    (R11)(R9*1), Z4
-	VPBROADCASTD 200(AX), Z5
+	JZ           centred0
+	VPMOVZXBD    (R10)(R8*1), Z4
+	VPBROADCASTD 104(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z3
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z0, Z0
 
-centred00:
-	LEAQ      (R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R10)(R11*2), Z5
+centred0:
+	LEAQ      (R8), R10
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R9)(R10*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R10)(R11*2), Z5
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R9)(R10*2), Z5
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R10)(R11*4), Z5
+scales032:
+	VMOVUPS (R9)(R10*4), Z5
 
-scales00done:
+scales0done:
 	VMULPS    Z5, Z0, Z0
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
-	JZ        plain00
-	LEAQ      (R9), R9
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R10)(R9*2), Z5
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain0
+	LEAQ      (R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R9)(R8*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R10)(R9*2), Z5
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R9)(R8*2), Z5
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R10)(R9*4), Z5
+biases032:
+	VMOVUPS (R9)(R8*4), Z5
 
-biases00done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z3
+biases0done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z0, Z0
 
-plain00:
-	MOVQ         344(AX), R9
-	VADDPS       (R9), Z0, Z0
-	VMOVUPS      Z0, (R9)
+plain0:
+	MOVQ         248(AX), R8
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         120(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain1
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain10
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JZ           centred10
-	VPMOVZXBD    (R11)(R9*1), Z4
-	VPBROADCASTD 200(AX), Z5
+	JZ           centred1
+	VPMOVZXBD    16(R10)(R8*1), Z4
+	VPBROADCASTD 104(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z3
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z1, Z1
 
-centred10:
-	LEAQ      (R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R10)(R11*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	JMP       scales10done
-
-scales1016:
-	VCVTPH2PS (R10)(R11*2), Z5
-	JMP       scales10done
-
-scales1032:
-	VMOVUPS (R10)(R11*4), Z5
-
-scales10done:
-	VMULPS    Z5, Z1, Z1
-	MOVQ      168(AX), R10
-	TESTQ     R10, R10
-	JZ        plain10
-	LEAQ      (R9), R9
-	MOVQ      192(AX), R11
+centred1:
+	LEAQ      16(R8), R10
+	MOVQ      96(AX), R11
 	CMPQ      R11, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R10)(R9*2), Z5
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R9)(R10*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	JMP       biases10done
+	JMP       scales1done
 
-biases1016:
-	VCVTPH2PS (R10)(R9*2), Z5
-	JMP       biases10done
+scales116:
+	VCVTPH2PS (R9)(R10*2), Z5
+	JMP       scales1done
 
-biases1032:
-	VMOVUPS (R10)(R9*4), Z5
+scales132:
+	VMOVUPS (R9)(R10*4), Z5
 
-biases10done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z3
+scales1done:
+	VMULPS    Z5, Z1, Z1
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain1
+	LEAQ      16(R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R9)(R8*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	JMP       biases1done
+
+biases116:
+	VCVTPH2PS (R9)(R8*2), Z5
+	JMP       biases1done
+
+biases132:
+	VMOVUPS (R9)(R8*4), Z5
+
+biases1done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z1, Z1
 
-plain10:
-	MOVQ    344(AX), R9
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
+plain1:
+	MOVQ    248(AX), R8
+	VADDPS  64(R8), Z1, Z1
+	VMOVUPS Z1, 64(R8)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    336(AX), R9
-	LEAQ    (R8)(R9*4), R8
-	ADDQ    $0x08, SI
-	DECQ    DI
+	MOVQ    240(AX), R8
+	LEAQ    (DI)(R8*4), DI
+	ADDQ    $0x08, BX
+	DECQ    SI
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -437,34 +507,33 @@ TEXT ·pairsx2AVX512(SB), NOSPLIT, $0-8
 	VMOVD        CX, X4
 	VPBROADCASTD X4, Z4
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), DI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), SI
 	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (DI)
-	VMOVDQU32    Z0, 64(DI)
-	VMOVDQU32    Z0, 128(DI)
-	VMOVDQU32    Z0, 192(DI)
+	VMOVDQU32    Z0, (SI)
+	VMOVDQU32    Z0, 64(SI)
+	VMOVDQU32    Z0, 128(SI)
+	VMOVDQU32    Z0, 192(SI)
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVQ         208(AX), DI
-	MOVQ         216(AX), R8
-	XORQ         R9, R9
+	MOVQ         112(AX), SI
+	MOVQ         120(AX), DI
+	XORQ         R8, R8
 
 block:
-	MOVLQSX (DI), R10
+	MOVLQSX (SI), R9
 
 step:
 	VMOVDQU32    (CX), Z5
-	VMOVDQU32    (DX), Z6
+	VMOVDQU32    64(CX), Z6
 	VPSLLD       $0x10, Z5, Z8
 	VPANDD       Z4, Z5, Z5
 	VPSLLD       $0x10, Z6, Z9
 	VPANDD       Z4, Z6, Z6
-	VPBROADCASTD (BX), Z7
+	VPBROADCASTD (DX), Z7
 	VPANDD       Z4, Z7, Z10
 	VPSLLD       $0x10, Z7, Z7
 	VMULPS       Z10, Z5, Z11
@@ -475,35 +544,7 @@ step:
 	VADDPS       Z11, Z1, Z1
 	VMULPS       Z7, Z9, Z11
 	VADDPS       Z11, Z1, Z1
-	VPBROADCASTD (BX)(SI*1), Z7
-	VPANDD       Z4, Z7, Z10
-	VPSLLD       $0x10, Z7, Z7
-	VMULPS       Z10, Z5, Z11
-	VADDPS       Z11, Z2, Z2
-	VMULPS       Z7, Z8, Z11
-	VADDPS       Z11, Z2, Z2
-	VMULPS       Z10, Z6, Z11
-	VADDPS       Z11, Z3, Z3
-	VMULPS       Z7, Z9, Z11
-	VADDPS       Z11, Z3, Z3
-	VMOVDQU32    64(CX), Z5
-	VMOVDQU32    64(DX), Z6
-	VPSLLD       $0x10, Z5, Z8
-	VPANDD       Z4, Z5, Z5
-	VPSLLD       $0x10, Z6, Z9
-	VPANDD       Z4, Z6, Z6
-	VPBROADCASTD 4(BX), Z7
-	VPANDD       Z4, Z7, Z10
-	VPSLLD       $0x10, Z7, Z7
-	VMULPS       Z10, Z5, Z11
-	VADDPS       Z11, Z0, Z0
-	VMULPS       Z7, Z8, Z11
-	VADDPS       Z11, Z0, Z0
-	VMULPS       Z10, Z6, Z11
-	VADDPS       Z11, Z1, Z1
-	VMULPS       Z7, Z9, Z11
-	VADDPS       Z11, Z1, Z1
-	VPBROADCASTD 4(BX)(SI*1), Z7
+	VPBROADCASTD (DX)(BX*1), Z7
 	VPANDD       Z4, Z7, Z10
 	VPSLLD       $0x10, Z7, Z7
 	VMULPS       Z10, Z5, Z11
@@ -515,12 +556,12 @@ step:
 	VMULPS       Z7, Z9, Z11
 	VADDPS       Z11, Z3, Z3
 	VMOVDQU32    128(CX), Z5
-	VMOVDQU32    128(DX), Z6
+	VMOVDQU32    192(CX), Z6
 	VPSLLD       $0x10, Z5, Z8
 	VPANDD       Z4, Z5, Z5
 	VPSLLD       $0x10, Z6, Z9
 	VPANDD       Z4, Z6, Z6
-	VPBROADCASTD 8(BX), Z7
+	VPBROADCASTD 4(DX), Z7
 	VPANDD       Z4, Z7, Z10
 	VPSLLD       $0x10, Z7, Z7
 	VMULPS       Z10, Z5, Z11
@@ -531,7 +572,7 @@ step:
 	VADDPS       Z11, Z1, Z1
 	VMULPS       Z7, Z9, Z11
 	VADDPS       Z11, Z1, Z1
-	VPBROADCASTD 8(BX)(SI*1), Z7
+	VPBROADCASTD 4(DX)(BX*1), Z7
 	VPANDD       Z4, Z7, Z10
 	VPSLLD       $0x10, Z7, Z7
 	VMULPS       Z10, Z5, Z11
@@ -542,13 +583,13 @@ step:
 	VADDPS       Z11, Z3, Z3
 	VMULPS       Z7, Z9, Z11
 	VADDPS       Z11, Z3, Z3
-	VMOVDQU32    192(CX), Z5
-	VMOVDQU32    192(DX), Z6
+	VMOVDQU32    256(CX), Z5
+	VMOVDQU32    320(CX), Z6
 	VPSLLD       $0x10, Z5, Z8
 	VPANDD       Z4, Z5, Z5
 	VPSLLD       $0x10, Z6, Z9
 	VPANDD       Z4, Z6, Z6
-	VPBROADCASTD 12(BX), Z7
+	VPBROADCASTD 8(DX), Z7
 	VPANDD       Z4, Z7, Z10
 	VPSLLD       $0x10, Z7, Z7
 	VMULPS       Z10, Z5, Z11
@@ -559,7 +600,7 @@ step:
 	VADDPS       Z11, Z1, Z1
 	VMULPS       Z7, Z9, Z11
 	VADDPS       Z11, Z1, Z1
-	VPBROADCASTD 12(BX)(SI*1), Z7
+	VPBROADCASTD 8(DX)(BX*1), Z7
 	VPANDD       Z4, Z7, Z10
 	VPSLLD       $0x10, Z7, Z7
 	VMULPS       Z10, Z5, Z11
@@ -570,171 +611,198 @@ step:
 	VADDPS       Z11, Z3, Z3
 	VMULPS       Z7, Z9, Z11
 	VADDPS       Z11, Z3, Z3
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	DECQ         R10
+	VMOVDQU32    384(CX), Z5
+	VMOVDQU32    448(CX), Z6
+	VPSLLD       $0x10, Z5, Z8
+	VPANDD       Z4, Z5, Z5
+	VPSLLD       $0x10, Z6, Z9
+	VPANDD       Z4, Z6, Z6
+	VPBROADCASTD 12(DX), Z7
+	VPANDD       Z4, Z7, Z10
+	VPSLLD       $0x10, Z7, Z7
+	VMULPS       Z10, Z5, Z11
+	VADDPS       Z11, Z0, Z0
+	VMULPS       Z7, Z8, Z11
+	VADDPS       Z11, Z0, Z0
+	VMULPS       Z10, Z6, Z11
+	VADDPS       Z11, Z1, Z1
+	VMULPS       Z7, Z9, Z11
+	VADDPS       Z11, Z1, Z1
+	VPBROADCASTD 12(DX)(BX*1), Z7
+	VPANDD       Z4, Z7, Z10
+	VPSLLD       $0x10, Z7, Z7
+	VMULPS       Z10, Z5, Z11
+	VADDPS       Z11, Z2, Z2
+	VMULPS       Z7, Z8, Z11
+	VADDPS       Z11, Z2, Z2
+	VMULPS       Z10, Z6, Z11
+	VADDPS       Z11, Z3, Z3
+	VMULPS       Z7, Z9, Z11
+	VADDPS       Z11, Z3, Z3
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R9
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain0
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain00
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JZ           centred00
-	VPMOVZXBD    (R12)(R10*1), Z6
-	VPBROADCASTD 200(AX), Z7
+	JZ           centred0
+	VPMOVZXBD    (R11)(R9*1), Z6
+	VPBROADCASTD 104(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z5
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R12), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z2, Z2
 
-centred00:
-	LEAQ      (R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R11)(R12*2), Z7
+centred0:
+	LEAQ      (R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R10)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R11)(R12*2), Z7
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R10)(R11*2), Z7
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R11)(R12*4), Z7
+scales032:
+	VMOVUPS (R10)(R11*4), Z7
 
-scales00done:
+scales0done:
 	VMULPS    Z7, Z0, Z0
 	VMULPS    Z7, Z2, Z2
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
-	JZ        plain00
-	LEAQ      (R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R11)(R10*2), Z7
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain0
+	LEAQ      (R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R10)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R11)(R10*2), Z7
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R10)(R9*2), Z7
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R11)(R10*4), Z7
+biases032:
+	VMOVUPS (R10)(R9*4), Z7
 
-biases00done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z5
+biases0done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R10), Z5
+	VBROADCASTSS 4(R9), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z2, Z2
 
-plain00:
-	MOVQ         344(AX), R10
-	VADDPS       (R10), Z0, Z0
-	VMOVUPS      Z0, (R10)
+plain0:
+	MOVQ         248(AX), R9
+	VADDPS       (R9), Z0, Z0
+	VMOVUPS      Z0, (R9)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R10), Z2, Z2
-	VMOVUPS      Z2, 128(R10)
+	VADDPS       128(R9), Z2, Z2
+	VMOVUPS      Z2, 128(R9)
 	VPXORD       Z2, Z2, Z2
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         120(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain1
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain10
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JZ           centred10
-	VPMOVZXBD    (R12)(R10*1), Z6
-	VPBROADCASTD 200(AX), Z7
+	JZ           centred1
+	VPMOVZXBD    16(R11)(R9*1), Z6
+	VPBROADCASTD 104(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z5
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R12), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z3, Z3
 
-centred10:
-	LEAQ      (R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R11)(R12*2), Z7
+centred1:
+	LEAQ      16(R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R10)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       scales10done
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R11)(R12*2), Z7
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R10)(R11*2), Z7
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R11)(R12*4), Z7
+scales132:
+	VMOVUPS (R10)(R11*4), Z7
 
-scales10done:
+scales1done:
 	VMULPS    Z7, Z1, Z1
 	VMULPS    Z7, Z3, Z3
-	MOVQ      168(AX), R11
-	TESTQ     R11, R11
-	JZ        plain10
-	LEAQ      (R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R11)(R10*2), Z7
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain1
+	LEAQ      16(R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R10)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       biases10done
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R11)(R10*2), Z7
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R10)(R9*2), Z7
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R11)(R10*4), Z7
+biases132:
+	VMOVUPS (R10)(R9*4), Z7
 
-biases10done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z5
+biases1done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R10), Z5
+	VBROADCASTSS 4(R9), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z3, Z3
 
-plain10:
-	MOVQ    344(AX), R10
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
+plain1:
+	MOVQ    248(AX), R9
+	VADDPS  64(R9), Z1, Z1
+	VMOVUPS Z1, 64(R9)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R10), Z3, Z3
-	VMOVUPS Z3, 192(R10)
+	VADDPS  192(R9), Z3, Z3
+	VMOVUPS Z3, 192(R9)
 	VPXORD  Z3, Z3, Z3
-	MOVQ    336(AX), R10
-	LEAQ    (R9)(R10*4), R9
-	ADDQ    $0x08, DI
-	DECQ    R8
+	MOVQ    240(AX), R9
+	LEAQ    (R8)(R9*4), R8
+	ADDQ    $0x08, SI
+	DECQ    DI
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -747,20 +815,19 @@ TEXT ·pairsx4AVX512(SB), NOSPLIT, $0-8
 	VMOVD        CX, X8
 	VPBROADCASTD X8, Z8
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	MOVQ         344(AX), R8
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         248(AX), DI
 	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (R8)
-	VMOVDQU32    Z0, 64(R8)
-	VMOVDQU32    Z0, 128(R8)
-	VMOVDQU32    Z0, 192(R8)
-	VMOVDQU32    Z0, 256(R8)
-	VMOVDQU32    Z0, 320(R8)
-	VMOVDQU32    Z0, 384(R8)
-	VMOVDQU32    Z0, 448(R8)
+	VMOVDQU32    Z0, (DI)
+	VMOVDQU32    Z0, 64(DI)
+	VMOVDQU32    Z0, 128(DI)
+	VMOVDQU32    Z0, 192(DI)
+	VMOVDQU32    Z0, 256(DI)
+	VMOVDQU32    Z0, 320(DI)
+	VMOVDQU32    Z0, 384(DI)
+	VMOVDQU32    Z0, 448(DI)
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -769,21 +836,21 @@ TEXT ·pairsx4AVX512(SB), NOSPLIT, $0-8
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVQ         208(AX), R8
-	MOVQ         216(AX), R9
-	XORQ         R10, R10
+	MOVQ         112(AX), DI
+	MOVQ         120(AX), R8
+	XORQ         R9, R9
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX (DI), R10
 
 step:
 	VMOVDQU32    (CX), Z9
-	VMOVDQU32    (DX), Z10
+	VMOVDQU32    64(CX), Z10
 	VPSLLD       $0x10, Z9, Z12
 	VPANDD       Z8, Z9, Z9
 	VPSLLD       $0x10, Z10, Z13
 	VPANDD       Z8, Z10, Z10
-	VPBROADCASTD (BX), Z11
+	VPBROADCASTD (DX), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -794,7 +861,7 @@ step:
 	VADDPS       Z15, Z1, Z1
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z1, Z1
-	VPBROADCASTD (BX)(SI*1), Z11
+	VPBROADCASTD (DX)(BX*1), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -805,7 +872,7 @@ step:
 	VADDPS       Z15, Z3, Z3
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z3, Z3
-	VPBROADCASTD (BX)(SI*2), Z11
+	VPBROADCASTD (DX)(BX*2), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -816,57 +883,7 @@ step:
 	VADDPS       Z15, Z5, Z5
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z5, Z5
-	VPBROADCASTD (BX)(DI*1), Z11
-	VPANDD       Z8, Z11, Z14
-	VPSLLD       $0x10, Z11, Z11
-	VMULPS       Z14, Z9, Z15
-	VADDPS       Z15, Z6, Z6
-	VMULPS       Z11, Z12, Z15
-	VADDPS       Z15, Z6, Z6
-	VMULPS       Z14, Z10, Z15
-	VADDPS       Z15, Z7, Z7
-	VMULPS       Z11, Z13, Z15
-	VADDPS       Z15, Z7, Z7
-	VMOVDQU32    64(CX), Z9
-	VMOVDQU32    64(DX), Z10
-	VPSLLD       $0x10, Z9, Z12
-	VPANDD       Z8, Z9, Z9
-	VPSLLD       $0x10, Z10, Z13
-	VPANDD       Z8, Z10, Z10
-	VPBROADCASTD 4(BX), Z11
-	VPANDD       Z8, Z11, Z14
-	VPSLLD       $0x10, Z11, Z11
-	VMULPS       Z14, Z9, Z15
-	VADDPS       Z15, Z0, Z0
-	VMULPS       Z11, Z12, Z15
-	VADDPS       Z15, Z0, Z0
-	VMULPS       Z14, Z10, Z15
-	VADDPS       Z15, Z1, Z1
-	VMULPS       Z11, Z13, Z15
-	VADDPS       Z15, Z1, Z1
-	VPBROADCASTD 4(BX)(SI*1), Z11
-	VPANDD       Z8, Z11, Z14
-	VPSLLD       $0x10, Z11, Z11
-	VMULPS       Z14, Z9, Z15
-	VADDPS       Z15, Z2, Z2
-	VMULPS       Z11, Z12, Z15
-	VADDPS       Z15, Z2, Z2
-	VMULPS       Z14, Z10, Z15
-	VADDPS       Z15, Z3, Z3
-	VMULPS       Z11, Z13, Z15
-	VADDPS       Z15, Z3, Z3
-	VPBROADCASTD 4(BX)(SI*2), Z11
-	VPANDD       Z8, Z11, Z14
-	VPSLLD       $0x10, Z11, Z11
-	VMULPS       Z14, Z9, Z15
-	VADDPS       Z15, Z4, Z4
-	VMULPS       Z11, Z12, Z15
-	VADDPS       Z15, Z4, Z4
-	VMULPS       Z14, Z10, Z15
-	VADDPS       Z15, Z5, Z5
-	VMULPS       Z11, Z13, Z15
-	VADDPS       Z15, Z5, Z5
-	VPBROADCASTD 4(BX)(DI*1), Z11
+	VPBROADCASTD (DX)(SI*1), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -878,12 +895,12 @@ step:
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z7, Z7
 	VMOVDQU32    128(CX), Z9
-	VMOVDQU32    128(DX), Z10
+	VMOVDQU32    192(CX), Z10
 	VPSLLD       $0x10, Z9, Z12
 	VPANDD       Z8, Z9, Z9
 	VPSLLD       $0x10, Z10, Z13
 	VPANDD       Z8, Z10, Z10
-	VPBROADCASTD 8(BX), Z11
+	VPBROADCASTD 4(DX), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -894,7 +911,7 @@ step:
 	VADDPS       Z15, Z1, Z1
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z1, Z1
-	VPBROADCASTD 8(BX)(SI*1), Z11
+	VPBROADCASTD 4(DX)(BX*1), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -905,7 +922,7 @@ step:
 	VADDPS       Z15, Z3, Z3
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z3, Z3
-	VPBROADCASTD 8(BX)(SI*2), Z11
+	VPBROADCASTD 4(DX)(BX*2), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -916,7 +933,7 @@ step:
 	VADDPS       Z15, Z5, Z5
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z5, Z5
-	VPBROADCASTD 8(BX)(DI*1), Z11
+	VPBROADCASTD 4(DX)(SI*1), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -927,13 +944,13 @@ step:
 	VADDPS       Z15, Z7, Z7
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z7, Z7
-	VMOVDQU32    192(CX), Z9
-	VMOVDQU32    192(DX), Z10
+	VMOVDQU32    256(CX), Z9
+	VMOVDQU32    320(CX), Z10
 	VPSLLD       $0x10, Z9, Z12
 	VPANDD       Z8, Z9, Z9
 	VPSLLD       $0x10, Z10, Z13
 	VPANDD       Z8, Z10, Z10
-	VPBROADCASTD 12(BX), Z11
+	VPBROADCASTD 8(DX), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -944,7 +961,7 @@ step:
 	VADDPS       Z15, Z1, Z1
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z1, Z1
-	VPBROADCASTD 12(BX)(SI*1), Z11
+	VPBROADCASTD 8(DX)(BX*1), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -955,7 +972,7 @@ step:
 	VADDPS       Z15, Z3, Z3
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z3, Z3
-	VPBROADCASTD 12(BX)(SI*2), Z11
+	VPBROADCASTD 8(DX)(BX*2), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -966,7 +983,7 @@ step:
 	VADDPS       Z15, Z5, Z5
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z5, Z5
-	VPBROADCASTD 12(BX)(DI*1), Z11
+	VPBROADCASTD 8(DX)(SI*1), Z11
 	VPANDD       Z8, Z11, Z14
 	VPSLLD       $0x10, Z11, Z11
 	VMULPS       Z14, Z9, Z15
@@ -977,211 +994,260 @@ step:
 	VADDPS       Z15, Z7, Z7
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z7, Z7
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	DECQ         R11
+	VMOVDQU32    384(CX), Z9
+	VMOVDQU32    448(CX), Z10
+	VPSLLD       $0x10, Z9, Z12
+	VPANDD       Z8, Z9, Z9
+	VPSLLD       $0x10, Z10, Z13
+	VPANDD       Z8, Z10, Z10
+	VPBROADCASTD 12(DX), Z11
+	VPANDD       Z8, Z11, Z14
+	VPSLLD       $0x10, Z11, Z11
+	VMULPS       Z14, Z9, Z15
+	VADDPS       Z15, Z0, Z0
+	VMULPS       Z11, Z12, Z15
+	VADDPS       Z15, Z0, Z0
+	VMULPS       Z14, Z10, Z15
+	VADDPS       Z15, Z1, Z1
+	VMULPS       Z11, Z13, Z15
+	VADDPS       Z15, Z1, Z1
+	VPBROADCASTD 12(DX)(BX*1), Z11
+	VPANDD       Z8, Z11, Z14
+	VPSLLD       $0x10, Z11, Z11
+	VMULPS       Z14, Z9, Z15
+	VADDPS       Z15, Z2, Z2
+	VMULPS       Z11, Z12, Z15
+	VADDPS       Z15, Z2, Z2
+	VMULPS       Z14, Z10, Z15
+	VADDPS       Z15, Z3, Z3
+	VMULPS       Z11, Z13, Z15
+	VADDPS       Z15, Z3, Z3
+	VPBROADCASTD 12(DX)(BX*2), Z11
+	VPANDD       Z8, Z11, Z14
+	VPSLLD       $0x10, Z11, Z11
+	VMULPS       Z14, Z9, Z15
+	VADDPS       Z15, Z4, Z4
+	VMULPS       Z11, Z12, Z15
+	VADDPS       Z15, Z4, Z4
+	VMULPS       Z14, Z10, Z15
+	VADDPS       Z15, Z5, Z5
+	VMULPS       Z11, Z13, Z15
+	VADDPS       Z15, Z5, Z5
+	VPBROADCASTD 12(DX)(SI*1), Z11
+	VPANDD       Z8, Z11, Z14
+	VPSLLD       $0x10, Z11, Z11
+	VMULPS       Z14, Z9, Z15
+	VADDPS       Z15, Z6, Z6
+	VMULPS       Z11, Z12, Z15
+	VADDPS       Z15, Z6, Z6
+	VMULPS       Z14, Z10, Z15
+	VADDPS       Z15, Z7, Z7
+	VMULPS       Z11, Z13, Z15
+	VADDPS       Z15, Z7, Z7
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         24(AX), R12
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	TESTQ        R11, R11
+	JZ           plain0
+	MOVQ         48(AX), R12
 	TESTQ        R12, R12
-	JZ           plain00
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JZ           centred00
-	VPMOVZXBD    (R13)(R11*1), Z10
-	VPBROADCASTD 200(AX), Z11
+	JZ           centred0
+	VPMOVZXBD    (R12)(R10*1), Z10
+	VPBROADCASTD 104(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         312(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z9
+	MOVQ         216(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R13), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R13), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R13), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z6, Z6
 
-centred00:
-	LEAQ      (R11), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R12)(R13*2), Z11
+centred0:
+	LEAQ      (R10), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R11)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R12)(R13*2), Z11
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R11)(R12*2), Z11
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R12)(R13*4), Z11
+scales032:
+	VMOVUPS (R11)(R12*4), Z11
 
-scales00done:
+scales0done:
 	VMULPS    Z11, Z0, Z0
 	VMULPS    Z11, Z2, Z2
 	VMULPS    Z11, Z4, Z4
 	VMULPS    Z11, Z6, Z6
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
-	JZ        plain00
-	LEAQ      (R11), R11
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R12)(R11*2), Z11
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
+	JZ        plain0
+	LEAQ      (R10), R10
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R11)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R12)(R11*2), Z11
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R11)(R10*2), Z11
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R12)(R11*4), Z11
+biases032:
+	VMOVUPS (R11)(R10*4), Z11
 
-biases00done:
-	MOVQ         312(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z9
+biases0done:
+	MOVQ         216(AX), R10
+	ADDQ         R9, R10
+	VBROADCASTSS (R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R11), Z9
+	VBROADCASTSS 4(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R11), Z9
+	VBROADCASTSS 8(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R11), Z9
+	VBROADCASTSS 12(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z6, Z6
 
-plain00:
-	MOVQ         344(AX), R11
-	VADDPS       (R11), Z0, Z0
-	VMOVUPS      Z0, (R11)
+plain0:
+	MOVQ         248(AX), R10
+	VADDPS       (R10), Z0, Z0
+	VMOVUPS      Z0, (R10)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R11), Z2, Z2
-	VMOVUPS      Z2, 128(R11)
+	VADDPS       128(R10), Z2, Z2
+	VMOVUPS      Z2, 128(R10)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R11), Z4, Z4
-	VMOVUPS      Z4, 256(R11)
+	VADDPS       256(R10), Z4, Z4
+	VMOVUPS      Z4, 256(R10)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R11), Z6, Z6
-	VMOVUPS      Z6, 384(R11)
+	VADDPS       384(R10), Z6, Z6
+	VMOVUPS      Z6, 384(R10)
 	VPXORD       Z6, Z6, Z6
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         120(AX), R12
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	TESTQ        R11, R11
+	JZ           plain1
+	MOVQ         48(AX), R12
 	TESTQ        R12, R12
-	JZ           plain10
-	MOVQ         144(AX), R13
-	TESTQ        R13, R13
-	JZ           centred10
-	VPMOVZXBD    (R13)(R11*1), Z10
-	VPBROADCASTD 200(AX), Z11
+	JZ           centred1
+	VPMOVZXBD    16(R12)(R10*1), Z10
+	VPBROADCASTD 104(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         312(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z9
+	MOVQ         216(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R13), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R13), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R13), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z7, Z7
 
-centred10:
-	LEAQ      (R11), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R12)(R13*2), Z11
+centred1:
+	LEAQ      16(R10), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R11)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       scales10done
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R12)(R13*2), Z11
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R11)(R12*2), Z11
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R12)(R13*4), Z11
+scales132:
+	VMOVUPS (R11)(R12*4), Z11
 
-scales10done:
+scales1done:
 	VMULPS    Z11, Z1, Z1
 	VMULPS    Z11, Z3, Z3
 	VMULPS    Z11, Z5, Z5
 	VMULPS    Z11, Z7, Z7
-	MOVQ      168(AX), R12
-	TESTQ     R12, R12
-	JZ        plain10
-	LEAQ      (R11), R11
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R12)(R11*2), Z11
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
+	JZ        plain1
+	LEAQ      16(R10), R10
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R11)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       biases10done
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R12)(R11*2), Z11
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R11)(R10*2), Z11
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R12)(R11*4), Z11
+biases132:
+	VMOVUPS (R11)(R10*4), Z11
 
-biases10done:
-	MOVQ         312(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z9
+biases1done:
+	MOVQ         216(AX), R10
+	ADDQ         R9, R10
+	VBROADCASTSS (R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R11), Z9
+	VBROADCASTSS 4(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R11), Z9
+	VBROADCASTSS 8(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R11), Z9
+	VBROADCASTSS 12(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z7, Z7
 
-plain10:
-	MOVQ    344(AX), R11
-	VADDPS  64(R11), Z1, Z1
-	VMOVUPS Z1, 64(R11)
+plain1:
+	MOVQ    248(AX), R10
+	VADDPS  64(R10), Z1, Z1
+	VMOVUPS Z1, 64(R10)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R11), Z3, Z3
-	VMOVUPS Z3, 192(R11)
+	VADDPS  192(R10), Z3, Z3
+	VMOVUPS Z3, 192(R10)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R11), Z5, Z5
-	VMOVUPS Z5, 320(R11)
+	VADDPS  320(R10), Z5, Z5
+	VMOVUPS Z5, 320(R10)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R11), Z7, Z7
-	VMOVUPS Z7, 448(R11)
+	VADDPS  448(R10), Z7, Z7
+	VMOVUPS Z7, 448(R10)
 	VPXORD  Z7, Z7, Z7
-	MOVQ    336(AX), R11
-	LEAQ    (R10)(R11*4), R10
-	ADDQ    $0x08, R8
-	DECQ    R9
+	MOVQ    240(AX), R10
+	LEAQ    (R9)(R10*4), R9
+	ADDQ    $0x08, DI
+	DECQ    R8
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -1194,29 +1260,28 @@ TEXT ·pairsx8AVX512(SB), NOSPLIT, $0-8
 	VMOVD        CX, X16
 	VPBROADCASTD X16, Z16
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	LEAQ         (BX)(SI*4), R8
-	MOVQ         344(AX), R9
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	LEAQ         (DX)(BX*4), DI
+	MOVQ         248(AX), R8
 	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (R9)
-	VMOVDQU32    Z0, 64(R9)
-	VMOVDQU32    Z0, 128(R9)
-	VMOVDQU32    Z0, 192(R9)
-	VMOVDQU32    Z0, 256(R9)
-	VMOVDQU32    Z0, 320(R9)
-	VMOVDQU32    Z0, 384(R9)
-	VMOVDQU32    Z0, 448(R9)
-	VMOVDQU32    Z0, 512(R9)
-	VMOVDQU32    Z0, 576(R9)
-	VMOVDQU32    Z0, 640(R9)
-	VMOVDQU32    Z0, 704(R9)
-	VMOVDQU32    Z0, 768(R9)
-	VMOVDQU32    Z0, 832(R9)
-	VMOVDQU32    Z0, 896(R9)
-	VMOVDQU32    Z0, 960(R9)
+	VMOVDQU32    Z0, (R8)
+	VMOVDQU32    Z0, 64(R8)
+	VMOVDQU32    Z0, 128(R8)
+	VMOVDQU32    Z0, 192(R8)
+	VMOVDQU32    Z0, 256(R8)
+	VMOVDQU32    Z0, 320(R8)
+	VMOVDQU32    Z0, 384(R8)
+	VMOVDQU32    Z0, 448(R8)
+	VMOVDQU32    Z0, 512(R8)
+	VMOVDQU32    Z0, 576(R8)
+	VMOVDQU32    Z0, 640(R8)
+	VMOVDQU32    Z0, 704(R8)
+	VMOVDQU32    Z0, 768(R8)
+	VMOVDQU32    Z0, 832(R8)
+	VMOVDQU32    Z0, 896(R8)
+	VMOVDQU32    Z0, 960(R8)
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -1233,21 +1298,21 @@ TEXT ·pairsx8AVX512(SB), NOSPLIT, $0-8
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
-	MOVQ         208(AX), R9
-	MOVQ         216(AX), R10
-	XORQ         R11, R11
+	MOVQ         112(AX), R8
+	MOVQ         120(AX), R9
+	XORQ         R10, R10
 
 block:
-	MOVLQSX (R9), R12
+	MOVLQSX (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z17
-	VMOVDQU32    (DX), Z18
+	VMOVDQU32    64(CX), Z18
 	VPSLLD       $0x10, Z17, Z20
 	VPANDD       Z16, Z17, Z17
 	VPSLLD       $0x10, Z18, Z21
 	VPANDD       Z16, Z18, Z18
-	VPBROADCASTD (BX), Z19
+	VPBROADCASTD (DX), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1258,7 +1323,7 @@ step:
 	VADDPS       Z23, Z1, Z1
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z1, Z1
-	VPBROADCASTD (BX)(SI*1), Z19
+	VPBROADCASTD (DX)(BX*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1269,7 +1334,7 @@ step:
 	VADDPS       Z23, Z3, Z3
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z3, Z3
-	VPBROADCASTD (BX)(SI*2), Z19
+	VPBROADCASTD (DX)(BX*2), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1280,7 +1345,7 @@ step:
 	VADDPS       Z23, Z5, Z5
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z5, Z5
-	VPBROADCASTD (BX)(DI*1), Z19
+	VPBROADCASTD (DX)(SI*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1291,7 +1356,7 @@ step:
 	VADDPS       Z23, Z7, Z7
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z7, Z7
-	VPBROADCASTD (R8), Z19
+	VPBROADCASTD (DI), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1302,7 +1367,7 @@ step:
 	VADDPS       Z23, Z9, Z9
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z9, Z9
-	VPBROADCASTD (R8)(SI*1), Z19
+	VPBROADCASTD (DI)(BX*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1313,7 +1378,7 @@ step:
 	VADDPS       Z23, Z11, Z11
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z11, Z11
-	VPBROADCASTD (R8)(SI*2), Z19
+	VPBROADCASTD (DI)(BX*2), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1324,101 +1389,7 @@ step:
 	VADDPS       Z23, Z13, Z13
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z13, Z13
-	VPBROADCASTD (R8)(DI*1), Z19
-	VPANDD       Z16, Z19, Z22
-	VPSLLD       $0x10, Z19, Z19
-	VMULPS       Z22, Z17, Z23
-	VADDPS       Z23, Z14, Z14
-	VMULPS       Z19, Z20, Z23
-	VADDPS       Z23, Z14, Z14
-	VMULPS       Z22, Z18, Z23
-	VADDPS       Z23, Z15, Z15
-	VMULPS       Z19, Z21, Z23
-	VADDPS       Z23, Z15, Z15
-	VMOVDQU32    64(CX), Z17
-	VMOVDQU32    64(DX), Z18
-	VPSLLD       $0x10, Z17, Z20
-	VPANDD       Z16, Z17, Z17
-	VPSLLD       $0x10, Z18, Z21
-	VPANDD       Z16, Z18, Z18
-	VPBROADCASTD 4(BX), Z19
-	VPANDD       Z16, Z19, Z22
-	VPSLLD       $0x10, Z19, Z19
-	VMULPS       Z22, Z17, Z23
-	VADDPS       Z23, Z0, Z0
-	VMULPS       Z19, Z20, Z23
-	VADDPS       Z23, Z0, Z0
-	VMULPS       Z22, Z18, Z23
-	VADDPS       Z23, Z1, Z1
-	VMULPS       Z19, Z21, Z23
-	VADDPS       Z23, Z1, Z1
-	VPBROADCASTD 4(BX)(SI*1), Z19
-	VPANDD       Z16, Z19, Z22
-	VPSLLD       $0x10, Z19, Z19
-	VMULPS       Z22, Z17, Z23
-	VADDPS       Z23, Z2, Z2
-	VMULPS       Z19, Z20, Z23
-	VADDPS       Z23, Z2, Z2
-	VMULPS       Z22, Z18, Z23
-	VADDPS       Z23, Z3, Z3
-	VMULPS       Z19, Z21, Z23
-	VADDPS       Z23, Z3, Z3
-	VPBROADCASTD 4(BX)(SI*2), Z19
-	VPANDD       Z16, Z19, Z22
-	VPSLLD       $0x10, Z19, Z19
-	VMULPS       Z22, Z17, Z23
-	VADDPS       Z23, Z4, Z4
-	VMULPS       Z19, Z20, Z23
-	VADDPS       Z23, Z4, Z4
-	VMULPS       Z22, Z18, Z23
-	VADDPS       Z23, Z5, Z5
-	VMULPS       Z19, Z21, Z23
-	VADDPS       Z23, Z5, Z5
-	VPBROADCASTD 4(BX)(DI*1), Z19
-	VPANDD       Z16, Z19, Z22
-	VPSLLD       $0x10, Z19, Z19
-	VMULPS       Z22, Z17, Z23
-	VADDPS       Z23, Z6, Z6
-	VMULPS       Z19, Z20, Z23
-	VADDPS       Z23, Z6, Z6
-	VMULPS       Z22, Z18, Z23
-	VADDPS       Z23, Z7, Z7
-	VMULPS       Z19, Z21, Z23
-	VADDPS       Z23, Z7, Z7
-	VPBROADCASTD 4(R8), Z19
-	VPANDD       Z16, Z19, Z22
-	VPSLLD       $0x10, Z19, Z19
-	VMULPS       Z22, Z17, Z23
-	VADDPS       Z23, Z8, Z8
-	VMULPS       Z19, Z20, Z23
-	VADDPS       Z23, Z8, Z8
-	VMULPS       Z22, Z18, Z23
-	VADDPS       Z23, Z9, Z9
-	VMULPS       Z19, Z21, Z23
-	VADDPS       Z23, Z9, Z9
-	VPBROADCASTD 4(R8)(SI*1), Z19
-	VPANDD       Z16, Z19, Z22
-	VPSLLD       $0x10, Z19, Z19
-	VMULPS       Z22, Z17, Z23
-	VADDPS       Z23, Z10, Z10
-	VMULPS       Z19, Z20, Z23
-	VADDPS       Z23, Z10, Z10
-	VMULPS       Z22, Z18, Z23
-	VADDPS       Z23, Z11, Z11
-	VMULPS       Z19, Z21, Z23
-	VADDPS       Z23, Z11, Z11
-	VPBROADCASTD 4(R8)(SI*2), Z19
-	VPANDD       Z16, Z19, Z22
-	VPSLLD       $0x10, Z19, Z19
-	VMULPS       Z22, Z17, Z23
-	VADDPS       Z23, Z12, Z12
-	VMULPS       Z19, Z20, Z23
-	VADDPS       Z23, Z12, Z12
-	VMULPS       Z22, Z18, Z23
-	VADDPS       Z23, Z13, Z13
-	VMULPS       Z19, Z21, Z23
-	VADDPS       Z23, Z13, Z13
-	VPBROADCASTD 4(R8)(DI*1), Z19
+	VPBROADCASTD (DI)(SI*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1430,12 +1401,12 @@ step:
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z15, Z15
 	VMOVDQU32    128(CX), Z17
-	VMOVDQU32    128(DX), Z18
+	VMOVDQU32    192(CX), Z18
 	VPSLLD       $0x10, Z17, Z20
 	VPANDD       Z16, Z17, Z17
 	VPSLLD       $0x10, Z18, Z21
 	VPANDD       Z16, Z18, Z18
-	VPBROADCASTD 8(BX), Z19
+	VPBROADCASTD 4(DX), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1446,7 +1417,7 @@ step:
 	VADDPS       Z23, Z1, Z1
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z1, Z1
-	VPBROADCASTD 8(BX)(SI*1), Z19
+	VPBROADCASTD 4(DX)(BX*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1457,7 +1428,7 @@ step:
 	VADDPS       Z23, Z3, Z3
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z3, Z3
-	VPBROADCASTD 8(BX)(SI*2), Z19
+	VPBROADCASTD 4(DX)(BX*2), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1468,7 +1439,7 @@ step:
 	VADDPS       Z23, Z5, Z5
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z5, Z5
-	VPBROADCASTD 8(BX)(DI*1), Z19
+	VPBROADCASTD 4(DX)(SI*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1479,7 +1450,7 @@ step:
 	VADDPS       Z23, Z7, Z7
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z7, Z7
-	VPBROADCASTD 8(R8), Z19
+	VPBROADCASTD 4(DI), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1490,7 +1461,7 @@ step:
 	VADDPS       Z23, Z9, Z9
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z9, Z9
-	VPBROADCASTD 8(R8)(SI*1), Z19
+	VPBROADCASTD 4(DI)(BX*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1501,7 +1472,7 @@ step:
 	VADDPS       Z23, Z11, Z11
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z11, Z11
-	VPBROADCASTD 8(R8)(SI*2), Z19
+	VPBROADCASTD 4(DI)(BX*2), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1512,7 +1483,7 @@ step:
 	VADDPS       Z23, Z13, Z13
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z13, Z13
-	VPBROADCASTD 8(R8)(DI*1), Z19
+	VPBROADCASTD 4(DI)(SI*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1523,13 +1494,13 @@ step:
 	VADDPS       Z23, Z15, Z15
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z15, Z15
-	VMOVDQU32    192(CX), Z17
-	VMOVDQU32    192(DX), Z18
+	VMOVDQU32    256(CX), Z17
+	VMOVDQU32    320(CX), Z18
 	VPSLLD       $0x10, Z17, Z20
 	VPANDD       Z16, Z17, Z17
 	VPSLLD       $0x10, Z18, Z21
 	VPANDD       Z16, Z18, Z18
-	VPBROADCASTD 12(BX), Z19
+	VPBROADCASTD 8(DX), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1540,7 +1511,7 @@ step:
 	VADDPS       Z23, Z1, Z1
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z1, Z1
-	VPBROADCASTD 12(BX)(SI*1), Z19
+	VPBROADCASTD 8(DX)(BX*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1551,7 +1522,7 @@ step:
 	VADDPS       Z23, Z3, Z3
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z3, Z3
-	VPBROADCASTD 12(BX)(SI*2), Z19
+	VPBROADCASTD 8(DX)(BX*2), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1562,7 +1533,7 @@ step:
 	VADDPS       Z23, Z5, Z5
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z5, Z5
-	VPBROADCASTD 12(BX)(DI*1), Z19
+	VPBROADCASTD 8(DX)(SI*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1573,7 +1544,7 @@ step:
 	VADDPS       Z23, Z7, Z7
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z7, Z7
-	VPBROADCASTD 12(R8), Z19
+	VPBROADCASTD 8(DI), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1584,7 +1555,7 @@ step:
 	VADDPS       Z23, Z9, Z9
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z9, Z9
-	VPBROADCASTD 12(R8)(SI*1), Z19
+	VPBROADCASTD 8(DI)(BX*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1595,7 +1566,7 @@ step:
 	VADDPS       Z23, Z11, Z11
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z11, Z11
-	VPBROADCASTD 12(R8)(SI*2), Z19
+	VPBROADCASTD 8(DI)(BX*2), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1606,7 +1577,7 @@ step:
 	VADDPS       Z23, Z13, Z13
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z13, Z13
-	VPBROADCASTD 12(R8)(DI*1), Z19
+	VPBROADCASTD 8(DI)(SI*1), Z19
 	VPANDD       Z16, Z19, Z22
 	VPSLLD       $0x10, Z19, Z19
 	VMULPS       Z22, Z17, Z23
@@ -1617,69 +1588,162 @@ step:
 	VADDPS       Z23, Z15, Z15
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z15, Z15
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	ADDQ         $0x10, R8
-	DECQ         R12
+	VMOVDQU32    384(CX), Z17
+	VMOVDQU32    448(CX), Z18
+	VPSLLD       $0x10, Z17, Z20
+	VPANDD       Z16, Z17, Z17
+	VPSLLD       $0x10, Z18, Z21
+	VPANDD       Z16, Z18, Z18
+	VPBROADCASTD 12(DX), Z19
+	VPANDD       Z16, Z19, Z22
+	VPSLLD       $0x10, Z19, Z19
+	VMULPS       Z22, Z17, Z23
+	VADDPS       Z23, Z0, Z0
+	VMULPS       Z19, Z20, Z23
+	VADDPS       Z23, Z0, Z0
+	VMULPS       Z22, Z18, Z23
+	VADDPS       Z23, Z1, Z1
+	VMULPS       Z19, Z21, Z23
+	VADDPS       Z23, Z1, Z1
+	VPBROADCASTD 12(DX)(BX*1), Z19
+	VPANDD       Z16, Z19, Z22
+	VPSLLD       $0x10, Z19, Z19
+	VMULPS       Z22, Z17, Z23
+	VADDPS       Z23, Z2, Z2
+	VMULPS       Z19, Z20, Z23
+	VADDPS       Z23, Z2, Z2
+	VMULPS       Z22, Z18, Z23
+	VADDPS       Z23, Z3, Z3
+	VMULPS       Z19, Z21, Z23
+	VADDPS       Z23, Z3, Z3
+	VPBROADCASTD 12(DX)(BX*2), Z19
+	VPANDD       Z16, Z19, Z22
+	VPSLLD       $0x10, Z19, Z19
+	VMULPS       Z22, Z17, Z23
+	VADDPS       Z23, Z4, Z4
+	VMULPS       Z19, Z20, Z23
+	VADDPS       Z23, Z4, Z4
+	VMULPS       Z22, Z18, Z23
+	VADDPS       Z23, Z5, Z5
+	VMULPS       Z19, Z21, Z23
+	VADDPS       Z23, Z5, Z5
+	VPBROADCASTD 12(DX)(SI*1), Z19
+	VPANDD       Z16, Z19, Z22
+	VPSLLD       $0x10, Z19, Z19
+	VMULPS       Z22, Z17, Z23
+	VADDPS       Z23, Z6, Z6
+	VMULPS       Z19, Z20, Z23
+	VADDPS       Z23, Z6, Z6
+	VMULPS       Z22, Z18, Z23
+	VADDPS       Z23, Z7, Z7
+	VMULPS       Z19, Z21, Z23
+	VADDPS       Z23, Z7, Z7
+	VPBROADCASTD 12(DI), Z19
+	VPANDD       Z16, Z19, Z22
+	VPSLLD       $0x10, Z19, Z19
+	VMULPS       Z22, Z17, Z23
+	VADDPS       Z23, Z8, Z8
+	VMULPS       Z19, Z20, Z23
+	VADDPS       Z23, Z8, Z8
+	VMULPS       Z22, Z18, Z23
+	VADDPS       Z23, Z9, Z9
+	VMULPS       Z19, Z21, Z23
+	VADDPS       Z23, Z9, Z9
+	VPBROADCASTD 12(DI)(BX*1), Z19
+	VPANDD       Z16, Z19, Z22
+	VPSLLD       $0x10, Z19, Z19
+	VMULPS       Z22, Z17, Z23
+	VADDPS       Z23, Z10, Z10
+	VMULPS       Z19, Z20, Z23
+	VADDPS       Z23, Z10, Z10
+	VMULPS       Z22, Z18, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z19, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VPBROADCASTD 12(DI)(BX*2), Z19
+	VPANDD       Z16, Z19, Z22
+	VPSLLD       $0x10, Z19, Z19
+	VMULPS       Z22, Z17, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z19, Z20, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z18, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z19, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VPBROADCASTD 12(DI)(SI*1), Z19
+	VPANDD       Z16, Z19, Z22
+	VPSLLD       $0x10, Z19, Z19
+	VMULPS       Z22, Z17, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z19, Z20, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z18, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z19, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	ADDQ         $0x10, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         24(AX), R13
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	TESTQ        R12, R12
+	JZ           plain0
+	MOVQ         48(AX), R13
 	TESTQ        R13, R13
-	JZ           plain00
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
-	JZ           centred00
-	VPMOVZXBD    (R14)(R12*1), Z18
-	VPBROADCASTD 200(AX), Z19
+	JZ           centred0
+	VPMOVZXBD    (R13)(R11*1), Z18
+	VPBROADCASTD 104(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         312(AX), R14
-	ADDQ         R11, R14
-	VBROADCASTSS (R14), Z17
+	MOVQ         216(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R14), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R14), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R14), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R14), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R14), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R14), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R14), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z14, Z14
 
-centred00:
-	LEAQ      (R12), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R13)(R14*2), Z19
+centred0:
+	LEAQ      (R11), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R12)(R13*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R13)(R14*2), Z19
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R12)(R13*2), Z19
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R13)(R14*4), Z19
+scales032:
+	VMOVUPS (R12)(R13*4), Z19
 
-scales00done:
+scales0done:
 	VMULPS    Z19, Z0, Z0
 	VMULPS    Z19, Z2, Z2
 	VMULPS    Z19, Z4, Z4
@@ -1688,136 +1752,136 @@ scales00done:
 	VMULPS    Z19, Z10, Z10
 	VMULPS    Z19, Z12, Z12
 	VMULPS    Z19, Z14, Z14
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
-	JZ        plain00
-	LEAQ      (R12), R12
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R13)(R12*2), Z19
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
+	JZ        plain0
+	LEAQ      (R11), R11
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R12)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R13)(R12*2), Z19
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R12)(R11*2), Z19
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R13)(R12*4), Z19
+biases032:
+	VMOVUPS (R12)(R11*4), Z19
 
-biases00done:
-	MOVQ         312(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z17
+biases0done:
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R12), Z17
+	VBROADCASTSS 4(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R12), Z17
+	VBROADCASTSS 8(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R12), Z17
+	VBROADCASTSS 12(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R12), Z17
+	VBROADCASTSS 16(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R12), Z17
+	VBROADCASTSS 20(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R12), Z17
+	VBROADCASTSS 24(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R12), Z17
+	VBROADCASTSS 28(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z14, Z14
 
-plain00:
-	MOVQ         344(AX), R12
-	VADDPS       (R12), Z0, Z0
-	VMOVUPS      Z0, (R12)
+plain0:
+	MOVQ         248(AX), R11
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R12), Z2, Z2
-	VMOVUPS      Z2, 128(R12)
+	VADDPS       128(R11), Z2, Z2
+	VMOVUPS      Z2, 128(R11)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R12), Z4, Z4
-	VMOVUPS      Z4, 256(R12)
+	VADDPS       256(R11), Z4, Z4
+	VMOVUPS      Z4, 256(R11)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R12), Z6, Z6
-	VMOVUPS      Z6, 384(R12)
+	VADDPS       384(R11), Z6, Z6
+	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
-	VADDPS       512(R12), Z8, Z8
-	VMOVUPS      Z8, 512(R12)
+	VADDPS       512(R11), Z8, Z8
+	VMOVUPS      Z8, 512(R11)
 	VPXORD       Z8, Z8, Z8
-	VADDPS       640(R12), Z10, Z10
-	VMOVUPS      Z10, 640(R12)
+	VADDPS       640(R11), Z10, Z10
+	VMOVUPS      Z10, 640(R11)
 	VPXORD       Z10, Z10, Z10
-	VADDPS       768(R12), Z12, Z12
-	VMOVUPS      Z12, 768(R12)
+	VADDPS       768(R11), Z12, Z12
+	VMOVUPS      Z12, 768(R11)
 	VPXORD       Z12, Z12, Z12
-	VADDPS       896(R12), Z14, Z14
-	VMOVUPS      Z14, 896(R12)
+	VADDPS       896(R11), Z14, Z14
+	VMOVUPS      Z14, 896(R11)
 	VPXORD       Z14, Z14, Z14
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         120(AX), R13
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	TESTQ        R12, R12
+	JZ           plain1
+	MOVQ         48(AX), R13
 	TESTQ        R13, R13
-	JZ           plain10
-	MOVQ         144(AX), R14
-	TESTQ        R14, R14
-	JZ           centred10
-	VPMOVZXBD    (R14)(R12*1), Z18
-	VPBROADCASTD 200(AX), Z19
+	JZ           centred1
+	VPMOVZXBD    16(R13)(R11*1), Z18
+	VPBROADCASTD 104(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         312(AX), R14
-	ADDQ         R11, R14
-	VBROADCASTSS (R14), Z17
+	MOVQ         216(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R14), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R14), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R14), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R14), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R14), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R14), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R14), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z15, Z15
 
-centred10:
-	LEAQ      (R12), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R13)(R14*2), Z19
+centred1:
+	LEAQ      16(R11), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R12)(R13*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       scales10done
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R13)(R14*2), Z19
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R12)(R13*2), Z19
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R13)(R14*4), Z19
+scales132:
+	VMOVUPS (R12)(R13*4), Z19
 
-scales10done:
+scales1done:
 	VMULPS    Z19, Z1, Z1
 	VMULPS    Z19, Z3, Z3
 	VMULPS    Z19, Z5, Z5
@@ -1826,83 +1890,83 @@ scales10done:
 	VMULPS    Z19, Z11, Z11
 	VMULPS    Z19, Z13, Z13
 	VMULPS    Z19, Z15, Z15
-	MOVQ      168(AX), R13
-	TESTQ     R13, R13
-	JZ        plain10
-	LEAQ      (R12), R12
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R13)(R12*2), Z19
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
+	JZ        plain1
+	LEAQ      16(R11), R11
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R12)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       biases10done
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R13)(R12*2), Z19
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R12)(R11*2), Z19
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R13)(R12*4), Z19
+biases132:
+	VMOVUPS (R12)(R11*4), Z19
 
-biases10done:
-	MOVQ         312(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z17
+biases1done:
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R12), Z17
+	VBROADCASTSS 4(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R12), Z17
+	VBROADCASTSS 8(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R12), Z17
+	VBROADCASTSS 12(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R12), Z17
+	VBROADCASTSS 16(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R12), Z17
+	VBROADCASTSS 20(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R12), Z17
+	VBROADCASTSS 24(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R12), Z17
+	VBROADCASTSS 28(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z15, Z15
 
-plain10:
-	MOVQ    344(AX), R12
-	VADDPS  64(R12), Z1, Z1
-	VMOVUPS Z1, 64(R12)
+plain1:
+	MOVQ    248(AX), R11
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R12), Z3, Z3
-	VMOVUPS Z3, 192(R12)
+	VADDPS  192(R11), Z3, Z3
+	VMOVUPS Z3, 192(R11)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R12), Z5, Z5
-	VMOVUPS Z5, 320(R12)
+	VADDPS  320(R11), Z5, Z5
+	VMOVUPS Z5, 320(R11)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R12), Z7, Z7
-	VMOVUPS Z7, 448(R12)
+	VADDPS  448(R11), Z7, Z7
+	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
-	VADDPS  576(R12), Z9, Z9
-	VMOVUPS Z9, 576(R12)
+	VADDPS  576(R11), Z9, Z9
+	VMOVUPS Z9, 576(R11)
 	VPXORD  Z9, Z9, Z9
-	VADDPS  704(R12), Z11, Z11
-	VMOVUPS Z11, 704(R12)
+	VADDPS  704(R11), Z11, Z11
+	VMOVUPS Z11, 704(R11)
 	VPXORD  Z11, Z11, Z11
-	VADDPS  832(R12), Z13, Z13
-	VMOVUPS Z13, 832(R12)
+	VADDPS  832(R11), Z13, Z13
+	VMOVUPS Z13, 832(R11)
 	VPXORD  Z13, Z13, Z13
-	VADDPS  960(R12), Z15, Z15
-	VMOVUPS Z15, 960(R12)
+	VADDPS  960(R11), Z15, Z15
+	VMOVUPS Z15, 960(R11)
 	VPXORD  Z15, Z15, Z15
-	MOVQ    336(AX), R12
-	LEAQ    (R11)(R12*4), R11
-	ADDQ    $0x08, R9
-	DECQ    R10
+	MOVQ    240(AX), R11
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x08, R8
+	DECQ    R9
 	JNZ     block
 	VZEROUPPER
 	RET

@@ -9,26 +9,58 @@
 TEXT ·pairsx1BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	MOVQ      344(AX), SI
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	MOVQ      248(AX), BX
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (SI)
-	VMOVDQU32 Z0, 64(SI)
+	VMOVDQU32 Z0, (BX)
+	VMOVDQU32 Z0, 64(BX)
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
-	MOVQ      208(AX), SI
-	MOVQ      216(AX), DI
-	XORQ      R8, R8
+	MOVQ      112(AX), BX
+	MOVQ      120(AX), SI
+	XORQ      DI, DI
 
 block:
-	MOVLQSX (SI), R9
+	MOVLQSX (BX), R8
 
 step:
 	VMOVDQU32    (CX), Z2
-	VMOVDQU32    (DX), Z3
-	VPBROADCASTD (BX), Z4
+	VMOVDQU32    64(CX), Z3
+	VPBROADCASTD (DX), Z4
+
+	// VDPBF16PS Z4, Z2, Z0
+	LONG $0x486ef262
+	WORD $0xc452
+
+	// VDPBF16PS Z4, Z3, Z1
+	LONG         $0x4866f262
+	WORD         $0xcc52
+	VMOVDQU32    128(CX), Z2
+	VMOVDQU32    192(CX), Z3
+	VPBROADCASTD 4(DX), Z4
+
+	// VDPBF16PS Z4, Z2, Z0
+	LONG $0x486ef262
+	WORD $0xc452
+
+	// VDPBF16PS Z4, Z3, Z1
+	LONG         $0x4866f262
+	WORD         $0xcc52
+	VMOVDQU32    256(CX), Z2
+	VMOVDQU32    320(CX), Z3
+	VPBROADCASTD 8(DX), Z4
+
+	// VDPBF16PS Z4, Z2, Z0
+	LONG $0x486ef262
+	WORD $0xc452
+
+	// VDPBF16PS Z4, Z3, Z1
+	LONG         $0x4866f262
+	WORD         $0xcc52
+	VMOVDQU32    384(CX), Z2
+	VMOVDQU32    448(CX), Z3
+	VPBROADCASTD 12(DX), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -38,191 +70,157 @@ step:
 	LONG         $0x4866f262
 	WORD         $0xcc52
 	PREFETCHT0   2048(CX)
-	PREFETCHT0   2048(DX)
-	VMOVDQU32    64(CX), Z2
-	VMOVDQU32    64(DX), Z3
-	VPBROADCASTD 4(BX), Z4
-
-	// VDPBF16PS Z4, Z2, Z0
-	LONG $0x486ef262
-	WORD $0xc452
-
-	// VDPBF16PS Z4, Z3, Z1
-	LONG         $0x4866f262
-	WORD         $0xcc52
 	PREFETCHT0   2112(CX)
-	PREFETCHT0   2112(DX)
-	VMOVDQU32    128(CX), Z2
-	VMOVDQU32    128(DX), Z3
-	VPBROADCASTD 8(BX), Z4
-
-	// VDPBF16PS Z4, Z2, Z0
-	LONG $0x486ef262
-	WORD $0xc452
-
-	// VDPBF16PS Z4, Z3, Z1
-	LONG         $0x4866f262
-	WORD         $0xcc52
 	PREFETCHT0   2176(CX)
-	PREFETCHT0   2176(DX)
-	VMOVDQU32    192(CX), Z2
-	VMOVDQU32    192(DX), Z3
-	VPBROADCASTD 12(BX), Z4
-
-	// VDPBF16PS Z4, Z2, Z0
-	LONG $0x486ef262
-	WORD $0xc452
-
-	// VDPBF16PS Z4, Z3, Z1
-	LONG         $0x4866f262
-	WORD         $0xcc52
 	PREFETCHT0   2240(CX)
-	PREFETCHT0   2240(DX)
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	DECQ         R9
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain0
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain00
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JZ           centred00
-	VPMOVZXBD    (R11)(R9*1), Z3
-	VPBROADCASTD 200(AX), Z4
+	JZ           centred0
+	VPMOVZXBD    (R10)(R8*1), Z3
+	VPBROADCASTD 104(AX), Z4
 	VPSUBD       Z3, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z2
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Z2
 	VMULPS       Z2, Z4, Z3
 	VADDPS       Z3, Z0, Z0
 
-centred00:
-	LEAQ      (R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R10)(R11*2), Z4
+centred0:
+	LEAQ      (R8), R10
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R9)(R10*2), Z4
 	VPSLLD    $0x10, Z4, Z4
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R10)(R11*2), Z4
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R9)(R10*2), Z4
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R10)(R11*4), Z4
+scales032:
+	VMOVUPS (R9)(R10*4), Z4
 
-scales00done:
+scales0done:
 	VMULPS    Z4, Z0, Z0
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
-	JZ        plain00
-	LEAQ      (R9), R9
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R10)(R9*2), Z4
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain0
+	LEAQ      (R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R9)(R8*2), Z4
 	VPSLLD    $0x10, Z4, Z4
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R10)(R9*2), Z4
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R9)(R8*2), Z4
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R10)(R9*4), Z4
+biases032:
+	VMOVUPS (R9)(R8*4), Z4
 
-biases00done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z2
+biases0done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Z2
 	VMULPS       Z4, Z2, Z3
 	VADDPS       Z3, Z0, Z0
 
-plain00:
-	MOVQ         344(AX), R9
-	VADDPS       (R9), Z0, Z0
-	VMOVUPS      Z0, (R9)
+plain0:
+	MOVQ         248(AX), R8
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         120(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain1
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain10
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JZ           centred10
-	VPMOVZXBD    (R11)(R9*1), Z3
-	VPBROADCASTD 200(AX), Z4
+	JZ           centred1
+	VPMOVZXBD    16(R10)(R8*1), Z3
+	VPBROADCASTD 104(AX), Z4
 	VPSUBD       Z3, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z2
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Z2
 	VMULPS       Z2, Z4, Z3
 	VADDPS       Z3, Z1, Z1
 
-centred10:
-	LEAQ      (R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R10)(R11*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	JMP       scales10done
-
-scales1016:
-	VCVTPH2PS (R10)(R11*2), Z4
-	JMP       scales10done
-
-scales1032:
-	VMOVUPS (R10)(R11*4), Z4
-
-scales10done:
-	VMULPS    Z4, Z1, Z1
-	MOVQ      168(AX), R10
-	TESTQ     R10, R10
-	JZ        plain10
-	LEAQ      (R9), R9
-	MOVQ      192(AX), R11
+centred1:
+	LEAQ      16(R8), R10
+	MOVQ      96(AX), R11
 	CMPQ      R11, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R10)(R9*2), Z4
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R9)(R10*2), Z4
 	VPSLLD    $0x10, Z4, Z4
-	JMP       biases10done
+	JMP       scales1done
 
-biases1016:
-	VCVTPH2PS (R10)(R9*2), Z4
-	JMP       biases10done
+scales116:
+	VCVTPH2PS (R9)(R10*2), Z4
+	JMP       scales1done
 
-biases1032:
-	VMOVUPS (R10)(R9*4), Z4
+scales132:
+	VMOVUPS (R9)(R10*4), Z4
 
-biases10done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z2
+scales1done:
+	VMULPS    Z4, Z1, Z1
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain1
+	LEAQ      16(R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R9)(R8*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	JMP       biases1done
+
+biases116:
+	VCVTPH2PS (R9)(R8*2), Z4
+	JMP       biases1done
+
+biases132:
+	VMOVUPS (R9)(R8*4), Z4
+
+biases1done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Z2
 	VMULPS       Z4, Z2, Z3
 	VADDPS       Z3, Z1, Z1
 
-plain10:
-	MOVQ    344(AX), R9
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
+plain1:
+	MOVQ    248(AX), R8
+	VADDPS  64(R8), Z1, Z1
+	VMOVUPS Z1, 64(R8)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    336(AX), R9
-	LEAQ    (R8)(R9*4), R8
-	ADDQ    $0x08, SI
-	DECQ    DI
+	MOVQ    240(AX), R8
+	LEAQ    (DI)(R8*4), DI
+	ADDQ    $0x08, BX
+	DECQ    SI
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -232,30 +230,29 @@ plain10:
 TEXT ·pairsx2BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	MOVQ      344(AX), DI
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	MOVQ      248(AX), SI
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (DI)
-	VMOVDQU32 Z0, 64(DI)
-	VMOVDQU32 Z0, 128(DI)
-	VMOVDQU32 Z0, 192(DI)
+	VMOVDQU32 Z0, (SI)
+	VMOVDQU32 Z0, 64(SI)
+	VMOVDQU32 Z0, 128(SI)
+	VMOVDQU32 Z0, 192(SI)
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
 	VPXORD    Z3, Z3, Z3
-	MOVQ      208(AX), DI
-	MOVQ      216(AX), R8
-	XORQ      R9, R9
+	MOVQ      112(AX), SI
+	MOVQ      120(AX), DI
+	XORQ      R8, R8
 
 block:
-	MOVLQSX (DI), R10
+	MOVLQSX (SI), R9
 
 step:
 	VMOVDQU32    (CX), Z4
-	VMOVDQU32    (DX), Z5
-	VPBROADCASTD (BX), Z6
+	VMOVDQU32    64(CX), Z5
+	VPBROADCASTD (DX), Z6
 
 	// VDPBF16PS Z6, Z4, Z0
 	LONG $0x485ef262
@@ -264,27 +261,7 @@ step:
 	// VDPBF16PS Z6, Z5, Z1
 	LONG         $0x4856f262
 	WORD         $0xce52
-	VPBROADCASTD (BX)(SI*1), Z6
-
-	// VDPBF16PS Z6, Z4, Z2
-	LONG $0x485ef262
-	WORD $0xd652
-
-	// VDPBF16PS Z6, Z5, Z3
-	LONG         $0x4856f262
-	WORD         $0xde52
-	VMOVDQU32    64(CX), Z4
-	VMOVDQU32    64(DX), Z5
-	VPBROADCASTD 4(BX), Z6
-
-	// VDPBF16PS Z6, Z4, Z0
-	LONG $0x485ef262
-	WORD $0xc652
-
-	// VDPBF16PS Z6, Z5, Z1
-	LONG         $0x4856f262
-	WORD         $0xce52
-	VPBROADCASTD 4(BX)(SI*1), Z6
+	VPBROADCASTD (DX)(BX*1), Z6
 
 	// VDPBF16PS Z6, Z4, Z2
 	LONG $0x485ef262
@@ -294,8 +271,8 @@ step:
 	LONG         $0x4856f262
 	WORD         $0xde52
 	VMOVDQU32    128(CX), Z4
-	VMOVDQU32    128(DX), Z5
-	VPBROADCASTD 8(BX), Z6
+	VMOVDQU32    192(CX), Z5
+	VPBROADCASTD 4(DX), Z6
 
 	// VDPBF16PS Z6, Z4, Z0
 	LONG $0x485ef262
@@ -304,7 +281,7 @@ step:
 	// VDPBF16PS Z6, Z5, Z1
 	LONG         $0x4856f262
 	WORD         $0xce52
-	VPBROADCASTD 8(BX)(SI*1), Z6
+	VPBROADCASTD 4(DX)(BX*1), Z6
 
 	// VDPBF16PS Z6, Z4, Z2
 	LONG $0x485ef262
@@ -313,9 +290,9 @@ step:
 	// VDPBF16PS Z6, Z5, Z3
 	LONG         $0x4856f262
 	WORD         $0xde52
-	VMOVDQU32    192(CX), Z4
-	VMOVDQU32    192(DX), Z5
-	VPBROADCASTD 12(BX), Z6
+	VMOVDQU32    256(CX), Z4
+	VMOVDQU32    320(CX), Z5
+	VPBROADCASTD 8(DX), Z6
 
 	// VDPBF16PS Z6, Z4, Z0
 	LONG $0x485ef262
@@ -324,7 +301,7 @@ step:
 	// VDPBF16PS Z6, Z5, Z1
 	LONG         $0x4856f262
 	WORD         $0xce52
-	VPBROADCASTD 12(BX)(SI*1), Z6
+	VPBROADCASTD 8(DX)(BX*1), Z6
 
 	// VDPBF16PS Z6, Z4, Z2
 	LONG $0x485ef262
@@ -333,171 +310,190 @@ step:
 	// VDPBF16PS Z6, Z5, Z3
 	LONG         $0x4856f262
 	WORD         $0xde52
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	DECQ         R10
+	VMOVDQU32    384(CX), Z4
+	VMOVDQU32    448(CX), Z5
+	VPBROADCASTD 12(DX), Z6
+
+	// VDPBF16PS Z6, Z4, Z0
+	LONG $0x485ef262
+	WORD $0xc652
+
+	// VDPBF16PS Z6, Z5, Z1
+	LONG         $0x4856f262
+	WORD         $0xce52
+	VPBROADCASTD 12(DX)(BX*1), Z6
+
+	// VDPBF16PS Z6, Z4, Z2
+	LONG $0x485ef262
+	WORD $0xd652
+
+	// VDPBF16PS Z6, Z5, Z3
+	LONG         $0x4856f262
+	WORD         $0xde52
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R9
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain0
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain00
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JZ           centred00
-	VPMOVZXBD    (R12)(R10*1), Z5
-	VPBROADCASTD 200(AX), Z6
+	JZ           centred0
+	VPMOVZXBD    (R11)(R9*1), Z5
+	VPBROADCASTD 104(AX), Z6
 	VPSUBD       Z5, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z4
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z0, Z0
-	VBROADCASTSS 4(R12), Z4
+	VBROADCASTSS 4(R11), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z2, Z2
 
-centred00:
-	LEAQ      (R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R11)(R12*2), Z6
+centred0:
+	LEAQ      (R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R10)(R11*2), Z6
 	VPSLLD    $0x10, Z6, Z6
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R11)(R12*2), Z6
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R10)(R11*2), Z6
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R11)(R12*4), Z6
+scales032:
+	VMOVUPS (R10)(R11*4), Z6
 
-scales00done:
+scales0done:
 	VMULPS    Z6, Z0, Z0
 	VMULPS    Z6, Z2, Z2
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
-	JZ        plain00
-	LEAQ      (R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R11)(R10*2), Z6
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain0
+	LEAQ      (R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R10)(R9*2), Z6
 	VPSLLD    $0x10, Z6, Z6
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R11)(R10*2), Z6
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R10)(R9*2), Z6
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R11)(R10*4), Z6
+biases032:
+	VMOVUPS (R10)(R9*4), Z6
 
-biases00done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z4
+biases0done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Z4
 	VMULPS       Z6, Z4, Z5
 	VADDPS       Z5, Z0, Z0
-	VBROADCASTSS 4(R10), Z4
+	VBROADCASTSS 4(R9), Z4
 	VMULPS       Z6, Z4, Z5
 	VADDPS       Z5, Z2, Z2
 
-plain00:
-	MOVQ         344(AX), R10
-	VADDPS       (R10), Z0, Z0
-	VMOVUPS      Z0, (R10)
+plain0:
+	MOVQ         248(AX), R9
+	VADDPS       (R9), Z0, Z0
+	VMOVUPS      Z0, (R9)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R10), Z2, Z2
-	VMOVUPS      Z2, 128(R10)
+	VADDPS       128(R9), Z2, Z2
+	VMOVUPS      Z2, 128(R9)
 	VPXORD       Z2, Z2, Z2
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         120(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain1
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain10
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JZ           centred10
-	VPMOVZXBD    (R12)(R10*1), Z5
-	VPBROADCASTD 200(AX), Z6
+	JZ           centred1
+	VPMOVZXBD    16(R11)(R9*1), Z5
+	VPBROADCASTD 104(AX), Z6
 	VPSUBD       Z5, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z4
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z1, Z1
-	VBROADCASTSS 4(R12), Z4
+	VBROADCASTSS 4(R11), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z3, Z3
 
-centred10:
-	LEAQ      (R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R11)(R12*2), Z6
+centred1:
+	LEAQ      16(R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R10)(R11*2), Z6
 	VPSLLD    $0x10, Z6, Z6
-	JMP       scales10done
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R11)(R12*2), Z6
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R10)(R11*2), Z6
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R11)(R12*4), Z6
+scales132:
+	VMOVUPS (R10)(R11*4), Z6
 
-scales10done:
+scales1done:
 	VMULPS    Z6, Z1, Z1
 	VMULPS    Z6, Z3, Z3
-	MOVQ      168(AX), R11
-	TESTQ     R11, R11
-	JZ        plain10
-	LEAQ      (R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R11)(R10*2), Z6
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain1
+	LEAQ      16(R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R10)(R9*2), Z6
 	VPSLLD    $0x10, Z6, Z6
-	JMP       biases10done
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R11)(R10*2), Z6
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R10)(R9*2), Z6
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R11)(R10*4), Z6
+biases132:
+	VMOVUPS (R10)(R9*4), Z6
 
-biases10done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z4
+biases1done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Z4
 	VMULPS       Z6, Z4, Z5
 	VADDPS       Z5, Z1, Z1
-	VBROADCASTSS 4(R10), Z4
+	VBROADCASTSS 4(R9), Z4
 	VMULPS       Z6, Z4, Z5
 	VADDPS       Z5, Z3, Z3
 
-plain10:
-	MOVQ    344(AX), R10
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
+plain1:
+	MOVQ    248(AX), R9
+	VADDPS  64(R9), Z1, Z1
+	VMOVUPS Z1, 64(R9)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R10), Z3, Z3
-	VMOVUPS Z3, 192(R10)
+	VADDPS  192(R9), Z3, Z3
+	VMOVUPS Z3, 192(R9)
 	VPXORD  Z3, Z3, Z3
-	MOVQ    336(AX), R10
-	LEAQ    (R9)(R10*4), R9
-	ADDQ    $0x08, DI
-	DECQ    R8
+	MOVQ    240(AX), R9
+	LEAQ    (R8)(R9*4), R8
+	ADDQ    $0x08, SI
+	DECQ    DI
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -507,20 +503,19 @@ plain10:
 TEXT ·pairsx4BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	LEAQ      (SI)(SI*2), DI
-	MOVQ      344(AX), R8
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	LEAQ      (BX)(BX*2), SI
+	MOVQ      248(AX), DI
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R8)
-	VMOVDQU32 Z0, 64(R8)
-	VMOVDQU32 Z0, 128(R8)
-	VMOVDQU32 Z0, 192(R8)
-	VMOVDQU32 Z0, 256(R8)
-	VMOVDQU32 Z0, 320(R8)
-	VMOVDQU32 Z0, 384(R8)
-	VMOVDQU32 Z0, 448(R8)
+	VMOVDQU32 Z0, (DI)
+	VMOVDQU32 Z0, 64(DI)
+	VMOVDQU32 Z0, 128(DI)
+	VMOVDQU32 Z0, 192(DI)
+	VMOVDQU32 Z0, 256(DI)
+	VMOVDQU32 Z0, 320(DI)
+	VMOVDQU32 Z0, 384(DI)
+	VMOVDQU32 Z0, 448(DI)
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -529,17 +524,17 @@ TEXT ·pairsx4BF16(SB), NOSPLIT, $0-8
 	VPXORD    Z5, Z5, Z5
 	VPXORD    Z6, Z6, Z6
 	VPXORD    Z7, Z7, Z7
-	MOVQ      208(AX), R8
-	MOVQ      216(AX), R9
-	XORQ      R10, R10
+	MOVQ      112(AX), DI
+	MOVQ      120(AX), R8
+	XORQ      R9, R9
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX (DI), R10
 
 step:
 	VMOVDQU32    (CX), Z8
-	VMOVDQU32    (DX), Z9
-	VPBROADCASTD (BX), Z10
+	VMOVDQU32    64(CX), Z9
+	VPBROADCASTD (DX), Z10
 
 	// VDPBF16PS Z10, Z8, Z0
 	LONG $0x483ed262
@@ -548,7 +543,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z1
 	LONG         $0x4836d262
 	WORD         $0xca52
-	VPBROADCASTD (BX)(SI*1), Z10
+	VPBROADCASTD (DX)(BX*1), Z10
 
 	// VDPBF16PS Z10, Z8, Z2
 	LONG $0x483ed262
@@ -557,7 +552,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z3
 	LONG         $0x4836d262
 	WORD         $0xda52
-	VPBROADCASTD (BX)(SI*2), Z10
+	VPBROADCASTD (DX)(BX*2), Z10
 
 	// VDPBF16PS Z10, Z8, Z4
 	LONG $0x483ed262
@@ -566,45 +561,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z5
 	LONG         $0x4836d262
 	WORD         $0xea52
-	VPBROADCASTD (BX)(DI*1), Z10
-
-	// VDPBF16PS Z10, Z8, Z6
-	LONG $0x483ed262
-	WORD $0xf252
-
-	// VDPBF16PS Z10, Z9, Z7
-	LONG         $0x4836d262
-	WORD         $0xfa52
-	VMOVDQU32    64(CX), Z8
-	VMOVDQU32    64(DX), Z9
-	VPBROADCASTD 4(BX), Z10
-
-	// VDPBF16PS Z10, Z8, Z0
-	LONG $0x483ed262
-	WORD $0xc252
-
-	// VDPBF16PS Z10, Z9, Z1
-	LONG         $0x4836d262
-	WORD         $0xca52
-	VPBROADCASTD 4(BX)(SI*1), Z10
-
-	// VDPBF16PS Z10, Z8, Z2
-	LONG $0x483ed262
-	WORD $0xd252
-
-	// VDPBF16PS Z10, Z9, Z3
-	LONG         $0x4836d262
-	WORD         $0xda52
-	VPBROADCASTD 4(BX)(SI*2), Z10
-
-	// VDPBF16PS Z10, Z8, Z4
-	LONG $0x483ed262
-	WORD $0xe252
-
-	// VDPBF16PS Z10, Z9, Z5
-	LONG         $0x4836d262
-	WORD         $0xea52
-	VPBROADCASTD 4(BX)(DI*1), Z10
+	VPBROADCASTD (DX)(SI*1), Z10
 
 	// VDPBF16PS Z10, Z8, Z6
 	LONG $0x483ed262
@@ -614,8 +571,8 @@ step:
 	LONG         $0x4836d262
 	WORD         $0xfa52
 	VMOVDQU32    128(CX), Z8
-	VMOVDQU32    128(DX), Z9
-	VPBROADCASTD 8(BX), Z10
+	VMOVDQU32    192(CX), Z9
+	VPBROADCASTD 4(DX), Z10
 
 	// VDPBF16PS Z10, Z8, Z0
 	LONG $0x483ed262
@@ -624,7 +581,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z1
 	LONG         $0x4836d262
 	WORD         $0xca52
-	VPBROADCASTD 8(BX)(SI*1), Z10
+	VPBROADCASTD 4(DX)(BX*1), Z10
 
 	// VDPBF16PS Z10, Z8, Z2
 	LONG $0x483ed262
@@ -633,7 +590,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z3
 	LONG         $0x4836d262
 	WORD         $0xda52
-	VPBROADCASTD 8(BX)(SI*2), Z10
+	VPBROADCASTD 4(DX)(BX*2), Z10
 
 	// VDPBF16PS Z10, Z8, Z4
 	LONG $0x483ed262
@@ -642,7 +599,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z5
 	LONG         $0x4836d262
 	WORD         $0xea52
-	VPBROADCASTD 8(BX)(DI*1), Z10
+	VPBROADCASTD 4(DX)(SI*1), Z10
 
 	// VDPBF16PS Z10, Z8, Z6
 	LONG $0x483ed262
@@ -651,9 +608,9 @@ step:
 	// VDPBF16PS Z10, Z9, Z7
 	LONG         $0x4836d262
 	WORD         $0xfa52
-	VMOVDQU32    192(CX), Z8
-	VMOVDQU32    192(DX), Z9
-	VPBROADCASTD 12(BX), Z10
+	VMOVDQU32    256(CX), Z8
+	VMOVDQU32    320(CX), Z9
+	VPBROADCASTD 8(DX), Z10
 
 	// VDPBF16PS Z10, Z8, Z0
 	LONG $0x483ed262
@@ -662,7 +619,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z1
 	LONG         $0x4836d262
 	WORD         $0xca52
-	VPBROADCASTD 12(BX)(SI*1), Z10
+	VPBROADCASTD 8(DX)(BX*1), Z10
 
 	// VDPBF16PS Z10, Z8, Z2
 	LONG $0x483ed262
@@ -671,7 +628,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z3
 	LONG         $0x4836d262
 	WORD         $0xda52
-	VPBROADCASTD 12(BX)(SI*2), Z10
+	VPBROADCASTD 8(DX)(BX*2), Z10
 
 	// VDPBF16PS Z10, Z8, Z4
 	LONG $0x483ed262
@@ -680,7 +637,7 @@ step:
 	// VDPBF16PS Z10, Z9, Z5
 	LONG         $0x4836d262
 	WORD         $0xea52
-	VPBROADCASTD 12(BX)(DI*1), Z10
+	VPBROADCASTD 8(DX)(SI*1), Z10
 
 	// VDPBF16PS Z10, Z8, Z6
 	LONG $0x483ed262
@@ -689,97 +646,718 @@ step:
 	// VDPBF16PS Z10, Z9, Z7
 	LONG         $0x4836d262
 	WORD         $0xfa52
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	DECQ         R11
+	VMOVDQU32    384(CX), Z8
+	VMOVDQU32    448(CX), Z9
+	VPBROADCASTD 12(DX), Z10
+
+	// VDPBF16PS Z10, Z8, Z0
+	LONG $0x483ed262
+	WORD $0xc252
+
+	// VDPBF16PS Z10, Z9, Z1
+	LONG         $0x4836d262
+	WORD         $0xca52
+	VPBROADCASTD 12(DX)(BX*1), Z10
+
+	// VDPBF16PS Z10, Z8, Z2
+	LONG $0x483ed262
+	WORD $0xd252
+
+	// VDPBF16PS Z10, Z9, Z3
+	LONG         $0x4836d262
+	WORD         $0xda52
+	VPBROADCASTD 12(DX)(BX*2), Z10
+
+	// VDPBF16PS Z10, Z8, Z4
+	LONG $0x483ed262
+	WORD $0xe252
+
+	// VDPBF16PS Z10, Z9, Z5
+	LONG         $0x4836d262
+	WORD         $0xea52
+	VPBROADCASTD 12(DX)(SI*1), Z10
+
+	// VDPBF16PS Z10, Z8, Z6
+	LONG $0x483ed262
+	WORD $0xf252
+
+	// VDPBF16PS Z10, Z9, Z7
+	LONG         $0x4836d262
+	WORD         $0xfa52
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         24(AX), R12
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	TESTQ        R11, R11
+	JZ           plain0
+	MOVQ         48(AX), R12
 	TESTQ        R12, R12
-	JZ           plain00
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JZ           centred00
-	VPMOVZXBD    (R13)(R11*1), Z9
-	VPBROADCASTD 200(AX), Z10
+	JZ           centred0
+	VPMOVZXBD    (R12)(R10*1), Z9
+	VPBROADCASTD 104(AX), Z10
 	VPSUBD       Z9, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
-	MOVQ         312(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z8
+	MOVQ         216(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z0, Z0
-	VBROADCASTSS 4(R13), Z8
+	VBROADCASTSS 4(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z2, Z2
-	VBROADCASTSS 8(R13), Z8
+	VBROADCASTSS 8(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z4, Z4
-	VBROADCASTSS 12(R13), Z8
+	VBROADCASTSS 12(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z6, Z6
 
-centred00:
-	LEAQ      (R11), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R12)(R13*2), Z10
+centred0:
+	LEAQ      (R10), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R11)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R12)(R13*2), Z10
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R11)(R12*2), Z10
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R12)(R13*4), Z10
+scales032:
+	VMOVUPS (R11)(R12*4), Z10
 
-scales00done:
+scales0done:
 	VMULPS    Z10, Z0, Z0
 	VMULPS    Z10, Z2, Z2
 	VMULPS    Z10, Z4, Z4
 	VMULPS    Z10, Z6, Z6
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
-	JZ        plain00
-	LEAQ      (R11), R11
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R12)(R11*2), Z10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
+	JZ        plain0
+	LEAQ      (R10), R10
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R11)(R10*2), Z10
 	VPSLLD    $0x10, Z10, Z10
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R12)(R11*2), Z10
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R11)(R10*2), Z10
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R12)(R11*4), Z10
+biases032:
+	VMOVUPS (R11)(R10*4), Z10
 
-biases00done:
-	MOVQ         312(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z8
+biases0done:
+	MOVQ         216(AX), R10
+	ADDQ         R9, R10
+	VBROADCASTSS (R10), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z0, Z0
-	VBROADCASTSS 4(R11), Z8
+	VBROADCASTSS 4(R10), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z2, Z2
-	VBROADCASTSS 8(R11), Z8
+	VBROADCASTSS 8(R10), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z4, Z4
-	VBROADCASTSS 12(R11), Z8
+	VBROADCASTSS 12(R10), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z6, Z6
 
-plain00:
-	MOVQ         344(AX), R11
+plain0:
+	MOVQ         248(AX), R10
+	VADDPS       (R10), Z0, Z0
+	VMOVUPS      Z0, (R10)
+	VPXORD       Z0, Z0, Z0
+	VADDPS       128(R10), Z2, Z2
+	VMOVUPS      Z2, 128(R10)
+	VPXORD       Z2, Z2, Z2
+	VADDPS       256(R10), Z4, Z4
+	VMOVUPS      Z4, 256(R10)
+	VPXORD       Z4, Z4, Z4
+	VADDPS       384(R10), Z6, Z6
+	VMOVUPS      Z6, 384(R10)
+	VPXORD       Z6, Z6, Z6
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	TESTQ        R11, R11
+	JZ           plain1
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
+	JZ           centred1
+	VPMOVZXBD    16(R12)(R10*1), Z9
+	VPBROADCASTD 104(AX), Z10
+	VPSUBD       Z9, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	MOVQ         216(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z8
+	VMULPS       Z8, Z10, Z9
+	VADDPS       Z9, Z1, Z1
+	VBROADCASTSS 4(R12), Z8
+	VMULPS       Z8, Z10, Z9
+	VADDPS       Z9, Z3, Z3
+	VBROADCASTSS 8(R12), Z8
+	VMULPS       Z8, Z10, Z9
+	VADDPS       Z9, Z5, Z5
+	VBROADCASTSS 12(R12), Z8
+	VMULPS       Z8, Z10, Z9
+	VADDPS       Z9, Z7, Z7
+
+centred1:
+	LEAQ      16(R10), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R11)(R12*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	JMP       scales1done
+
+scales116:
+	VCVTPH2PS (R11)(R12*2), Z10
+	JMP       scales1done
+
+scales132:
+	VMOVUPS (R11)(R12*4), Z10
+
+scales1done:
+	VMULPS    Z10, Z1, Z1
+	VMULPS    Z10, Z3, Z3
+	VMULPS    Z10, Z5, Z5
+	VMULPS    Z10, Z7, Z7
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
+	JZ        plain1
+	LEAQ      16(R10), R10
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R11)(R10*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	JMP       biases1done
+
+biases116:
+	VCVTPH2PS (R11)(R10*2), Z10
+	JMP       biases1done
+
+biases132:
+	VMOVUPS (R11)(R10*4), Z10
+
+biases1done:
+	MOVQ         216(AX), R10
+	ADDQ         R9, R10
+	VBROADCASTSS (R10), Z8
+	VMULPS       Z10, Z8, Z9
+	VADDPS       Z9, Z1, Z1
+	VBROADCASTSS 4(R10), Z8
+	VMULPS       Z10, Z8, Z9
+	VADDPS       Z9, Z3, Z3
+	VBROADCASTSS 8(R10), Z8
+	VMULPS       Z10, Z8, Z9
+	VADDPS       Z9, Z5, Z5
+	VBROADCASTSS 12(R10), Z8
+	VMULPS       Z10, Z8, Z9
+	VADDPS       Z9, Z7, Z7
+
+plain1:
+	MOVQ    248(AX), R10
+	VADDPS  64(R10), Z1, Z1
+	VMOVUPS Z1, 64(R10)
+	VPXORD  Z1, Z1, Z1
+	VADDPS  192(R10), Z3, Z3
+	VMOVUPS Z3, 192(R10)
+	VPXORD  Z3, Z3, Z3
+	VADDPS  320(R10), Z5, Z5
+	VMOVUPS Z5, 320(R10)
+	VPXORD  Z5, Z5, Z5
+	VADDPS  448(R10), Z7, Z7
+	VMOVUPS Z7, 448(R10)
+	VPXORD  Z7, Z7, Z7
+	MOVQ    240(AX), R10
+	LEAQ    (R9)(R10*4), R9
+	ADDQ    $0x08, DI
+	DECQ    R8
+	JNZ     block
+	VZEROUPPER
+	RET
+
+// func pairsx8BF16(p *byte)
+// Requires: AVX, AVX512F
+TEXT ·pairsx8BF16(SB), NOSPLIT, $0-8
+	MOVQ      p+0(FP), AX
+	MOVQ      (AX), CX
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	LEAQ      (BX)(BX*2), SI
+	LEAQ      (DX)(BX*4), DI
+	MOVQ      248(AX), R8
+	VPXORD    Z0, Z0, Z0
+	VMOVDQU32 Z0, (R8)
+	VMOVDQU32 Z0, 64(R8)
+	VMOVDQU32 Z0, 128(R8)
+	VMOVDQU32 Z0, 192(R8)
+	VMOVDQU32 Z0, 256(R8)
+	VMOVDQU32 Z0, 320(R8)
+	VMOVDQU32 Z0, 384(R8)
+	VMOVDQU32 Z0, 448(R8)
+	VMOVDQU32 Z0, 512(R8)
+	VMOVDQU32 Z0, 576(R8)
+	VMOVDQU32 Z0, 640(R8)
+	VMOVDQU32 Z0, 704(R8)
+	VMOVDQU32 Z0, 768(R8)
+	VMOVDQU32 Z0, 832(R8)
+	VMOVDQU32 Z0, 896(R8)
+	VMOVDQU32 Z0, 960(R8)
+	VPXORD    Z0, Z0, Z0
+	VPXORD    Z1, Z1, Z1
+	VPXORD    Z2, Z2, Z2
+	VPXORD    Z3, Z3, Z3
+	VPXORD    Z4, Z4, Z4
+	VPXORD    Z5, Z5, Z5
+	VPXORD    Z6, Z6, Z6
+	VPXORD    Z7, Z7, Z7
+	VPXORD    Z8, Z8, Z8
+	VPXORD    Z9, Z9, Z9
+	VPXORD    Z10, Z10, Z10
+	VPXORD    Z11, Z11, Z11
+	VPXORD    Z12, Z12, Z12
+	VPXORD    Z13, Z13, Z13
+	VPXORD    Z14, Z14, Z14
+	VPXORD    Z15, Z15, Z15
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
+
+block:
+	MOVLQSX (R8), R11
+
+step:
+	VMOVDQU32    (CX), Z16
+	VMOVDQU32    64(CX), Z17
+	VPBROADCASTD (DX), Z18
+
+	// VDPBF16PS Z18, Z16, Z0
+	LONG $0x407eb262
+	WORD $0xc252
+
+	// VDPBF16PS Z18, Z17, Z1
+	LONG         $0x4076b262
+	WORD         $0xca52
+	VPBROADCASTD (DX)(BX*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z2
+	LONG $0x407eb262
+	WORD $0xd252
+
+	// VDPBF16PS Z18, Z17, Z3
+	LONG         $0x4076b262
+	WORD         $0xda52
+	VPBROADCASTD (DX)(BX*2), Z18
+
+	// VDPBF16PS Z18, Z16, Z4
+	LONG $0x407eb262
+	WORD $0xe252
+
+	// VDPBF16PS Z18, Z17, Z5
+	LONG         $0x4076b262
+	WORD         $0xea52
+	VPBROADCASTD (DX)(SI*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z6
+	LONG $0x407eb262
+	WORD $0xf252
+
+	// VDPBF16PS Z18, Z17, Z7
+	LONG         $0x4076b262
+	WORD         $0xfa52
+	VPBROADCASTD (DI), Z18
+
+	// VDPBF16PS Z18, Z16, Z8
+	LONG $0x407e3262
+	WORD $0xc252
+
+	// VDPBF16PS Z18, Z17, Z9
+	LONG         $0x40763262
+	WORD         $0xca52
+	VPBROADCASTD (DI)(BX*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z10
+	LONG $0x407e3262
+	WORD $0xd252
+
+	// VDPBF16PS Z18, Z17, Z11
+	LONG         $0x40763262
+	WORD         $0xda52
+	VPBROADCASTD (DI)(BX*2), Z18
+
+	// VDPBF16PS Z18, Z16, Z12
+	LONG $0x407e3262
+	WORD $0xe252
+
+	// VDPBF16PS Z18, Z17, Z13
+	LONG         $0x40763262
+	WORD         $0xea52
+	VPBROADCASTD (DI)(SI*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z14
+	LONG $0x407e3262
+	WORD $0xf252
+
+	// VDPBF16PS Z18, Z17, Z15
+	LONG         $0x40763262
+	WORD         $0xfa52
+	VMOVDQU32    128(CX), Z16
+	VMOVDQU32    192(CX), Z17
+	VPBROADCASTD 4(DX), Z18
+
+	// VDPBF16PS Z18, Z16, Z0
+	LONG $0x407eb262
+	WORD $0xc252
+
+	// VDPBF16PS Z18, Z17, Z1
+	LONG         $0x4076b262
+	WORD         $0xca52
+	VPBROADCASTD 4(DX)(BX*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z2
+	LONG $0x407eb262
+	WORD $0xd252
+
+	// VDPBF16PS Z18, Z17, Z3
+	LONG         $0x4076b262
+	WORD         $0xda52
+	VPBROADCASTD 4(DX)(BX*2), Z18
+
+	// VDPBF16PS Z18, Z16, Z4
+	LONG $0x407eb262
+	WORD $0xe252
+
+	// VDPBF16PS Z18, Z17, Z5
+	LONG         $0x4076b262
+	WORD         $0xea52
+	VPBROADCASTD 4(DX)(SI*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z6
+	LONG $0x407eb262
+	WORD $0xf252
+
+	// VDPBF16PS Z18, Z17, Z7
+	LONG         $0x4076b262
+	WORD         $0xfa52
+	VPBROADCASTD 4(DI), Z18
+
+	// VDPBF16PS Z18, Z16, Z8
+	LONG $0x407e3262
+	WORD $0xc252
+
+	// VDPBF16PS Z18, Z17, Z9
+	LONG         $0x40763262
+	WORD         $0xca52
+	VPBROADCASTD 4(DI)(BX*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z10
+	LONG $0x407e3262
+	WORD $0xd252
+
+	// VDPBF16PS Z18, Z17, Z11
+	LONG         $0x40763262
+	WORD         $0xda52
+	VPBROADCASTD 4(DI)(BX*2), Z18
+
+	// VDPBF16PS Z18, Z16, Z12
+	LONG $0x407e3262
+	WORD $0xe252
+
+	// VDPBF16PS Z18, Z17, Z13
+	LONG         $0x40763262
+	WORD         $0xea52
+	VPBROADCASTD 4(DI)(SI*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z14
+	LONG $0x407e3262
+	WORD $0xf252
+
+	// VDPBF16PS Z18, Z17, Z15
+	LONG         $0x40763262
+	WORD         $0xfa52
+	VMOVDQU32    256(CX), Z16
+	VMOVDQU32    320(CX), Z17
+	VPBROADCASTD 8(DX), Z18
+
+	// VDPBF16PS Z18, Z16, Z0
+	LONG $0x407eb262
+	WORD $0xc252
+
+	// VDPBF16PS Z18, Z17, Z1
+	LONG         $0x4076b262
+	WORD         $0xca52
+	VPBROADCASTD 8(DX)(BX*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z2
+	LONG $0x407eb262
+	WORD $0xd252
+
+	// VDPBF16PS Z18, Z17, Z3
+	LONG         $0x4076b262
+	WORD         $0xda52
+	VPBROADCASTD 8(DX)(BX*2), Z18
+
+	// VDPBF16PS Z18, Z16, Z4
+	LONG $0x407eb262
+	WORD $0xe252
+
+	// VDPBF16PS Z18, Z17, Z5
+	LONG         $0x4076b262
+	WORD         $0xea52
+	VPBROADCASTD 8(DX)(SI*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z6
+	LONG $0x407eb262
+	WORD $0xf252
+
+	// VDPBF16PS Z18, Z17, Z7
+	LONG         $0x4076b262
+	WORD         $0xfa52
+	VPBROADCASTD 8(DI), Z18
+
+	// VDPBF16PS Z18, Z16, Z8
+	LONG $0x407e3262
+	WORD $0xc252
+
+	// VDPBF16PS Z18, Z17, Z9
+	LONG         $0x40763262
+	WORD         $0xca52
+	VPBROADCASTD 8(DI)(BX*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z10
+	LONG $0x407e3262
+	WORD $0xd252
+
+	// VDPBF16PS Z18, Z17, Z11
+	LONG         $0x40763262
+	WORD         $0xda52
+	VPBROADCASTD 8(DI)(BX*2), Z18
+
+	// VDPBF16PS Z18, Z16, Z12
+	LONG $0x407e3262
+	WORD $0xe252
+
+	// VDPBF16PS Z18, Z17, Z13
+	LONG         $0x40763262
+	WORD         $0xea52
+	VPBROADCASTD 8(DI)(SI*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z14
+	LONG $0x407e3262
+	WORD $0xf252
+
+	// VDPBF16PS Z18, Z17, Z15
+	LONG         $0x40763262
+	WORD         $0xfa52
+	VMOVDQU32    384(CX), Z16
+	VMOVDQU32    448(CX), Z17
+	VPBROADCASTD 12(DX), Z18
+
+	// VDPBF16PS Z18, Z16, Z0
+	LONG $0x407eb262
+	WORD $0xc252
+
+	// VDPBF16PS Z18, Z17, Z1
+	LONG         $0x4076b262
+	WORD         $0xca52
+	VPBROADCASTD 12(DX)(BX*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z2
+	LONG $0x407eb262
+	WORD $0xd252
+
+	// VDPBF16PS Z18, Z17, Z3
+	LONG         $0x4076b262
+	WORD         $0xda52
+	VPBROADCASTD 12(DX)(BX*2), Z18
+
+	// VDPBF16PS Z18, Z16, Z4
+	LONG $0x407eb262
+	WORD $0xe252
+
+	// VDPBF16PS Z18, Z17, Z5
+	LONG         $0x4076b262
+	WORD         $0xea52
+	VPBROADCASTD 12(DX)(SI*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z6
+	LONG $0x407eb262
+	WORD $0xf252
+
+	// VDPBF16PS Z18, Z17, Z7
+	LONG         $0x4076b262
+	WORD         $0xfa52
+	VPBROADCASTD 12(DI), Z18
+
+	// VDPBF16PS Z18, Z16, Z8
+	LONG $0x407e3262
+	WORD $0xc252
+
+	// VDPBF16PS Z18, Z17, Z9
+	LONG         $0x40763262
+	WORD         $0xca52
+	VPBROADCASTD 12(DI)(BX*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z10
+	LONG $0x407e3262
+	WORD $0xd252
+
+	// VDPBF16PS Z18, Z17, Z11
+	LONG         $0x40763262
+	WORD         $0xda52
+	VPBROADCASTD 12(DI)(BX*2), Z18
+
+	// VDPBF16PS Z18, Z16, Z12
+	LONG $0x407e3262
+	WORD $0xe252
+
+	// VDPBF16PS Z18, Z17, Z13
+	LONG         $0x40763262
+	WORD         $0xea52
+	VPBROADCASTD 12(DI)(SI*1), Z18
+
+	// VDPBF16PS Z18, Z16, Z14
+	LONG $0x407e3262
+	WORD $0xf252
+
+	// VDPBF16PS Z18, Z17, Z15
+	LONG         $0x40763262
+	WORD         $0xfa52
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	ADDQ         $0x10, DI
+	DECQ         R11
+	JNZ          step
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	TESTQ        R12, R12
+	JZ           plain0
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
+	JZ           centred0
+	VPMOVZXBD    (R13)(R11*1), Z17
+	VPBROADCASTD 104(AX), Z18
+	VPSUBD       Z17, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	MOVQ         216(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z0, Z0
+	VBROADCASTSS 4(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z2, Z2
+	VBROADCASTSS 8(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z4, Z4
+	VBROADCASTSS 12(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z6, Z6
+	VBROADCASTSS 16(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z8, Z8
+	VBROADCASTSS 20(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z10, Z10
+	VBROADCASTSS 24(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z12, Z12
+	VBROADCASTSS 28(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z14, Z14
+
+centred0:
+	LEAQ      (R11), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R12)(R13*2), Z18
+	VPSLLD    $0x10, Z18, Z18
+	JMP       scales0done
+
+scales016:
+	VCVTPH2PS (R12)(R13*2), Z18
+	JMP       scales0done
+
+scales032:
+	VMOVUPS (R12)(R13*4), Z18
+
+scales0done:
+	VMULPS    Z18, Z0, Z0
+	VMULPS    Z18, Z2, Z2
+	VMULPS    Z18, Z4, Z4
+	VMULPS    Z18, Z6, Z6
+	VMULPS    Z18, Z8, Z8
+	VMULPS    Z18, Z10, Z10
+	VMULPS    Z18, Z12, Z12
+	VMULPS    Z18, Z14, Z14
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
+	JZ        plain0
+	LEAQ      (R11), R11
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R12)(R11*2), Z18
+	VPSLLD    $0x10, Z18, Z18
+	JMP       biases0done
+
+biases016:
+	VCVTPH2PS (R12)(R11*2), Z18
+	JMP       biases0done
+
+biases032:
+	VMOVUPS (R12)(R11*4), Z18
+
+biases0done:
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z0, Z0
+	VBROADCASTSS 4(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z2, Z2
+	VBROADCASTSS 8(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z4, Z4
+	VBROADCASTSS 12(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z6, Z6
+	VBROADCASTSS 16(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z8, Z8
+	VBROADCASTSS 20(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z10, Z10
+	VBROADCASTSS 24(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z12, Z12
+	VBROADCASTSS 28(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z14, Z14
+
+plain0:
+	MOVQ         248(AX), R11
 	VADDPS       (R11), Z0, Z0
 	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
@@ -792,92 +1370,132 @@ plain00:
 	VADDPS       384(R11), Z6, Z6
 	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
+	VADDPS       512(R11), Z8, Z8
+	VMOVUPS      Z8, 512(R11)
+	VPXORD       Z8, Z8, Z8
+	VADDPS       640(R11), Z10, Z10
+	VMOVUPS      Z10, 640(R11)
+	VPXORD       Z10, Z10, Z10
+	VADDPS       768(R11), Z12, Z12
+	VMOVUPS      Z12, 768(R11)
+	VPXORD       Z12, Z12, Z12
+	VADDPS       896(R11), Z14, Z14
+	VMOVUPS      Z14, 896(R11)
+	VPXORD       Z14, Z14, Z14
 	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         120(AX), R12
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
 	TESTQ        R12, R12
-	JZ           plain10
-	MOVQ         144(AX), R13
+	JZ           plain1
+	MOVQ         48(AX), R13
 	TESTQ        R13, R13
-	JZ           centred10
-	VPMOVZXBD    (R13)(R11*1), Z9
-	VPBROADCASTD 200(AX), Z10
-	VPSUBD       Z9, Z10, Z10
-	VCVTDQ2PS    Z10, Z10
-	MOVQ         312(AX), R13
+	JZ           centred1
+	VPMOVZXBD    16(R13)(R11*1), Z17
+	VPBROADCASTD 104(AX), Z18
+	VPSUBD       Z17, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	MOVQ         216(AX), R13
 	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z8
-	VMULPS       Z8, Z10, Z9
-	VADDPS       Z9, Z1, Z1
-	VBROADCASTSS 4(R13), Z8
-	VMULPS       Z8, Z10, Z9
-	VADDPS       Z9, Z3, Z3
-	VBROADCASTSS 8(R13), Z8
-	VMULPS       Z8, Z10, Z9
-	VADDPS       Z9, Z5, Z5
-	VBROADCASTSS 12(R13), Z8
-	VMULPS       Z8, Z10, Z9
-	VADDPS       Z9, Z7, Z7
+	VBROADCASTSS (R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z1, Z1
+	VBROADCASTSS 4(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z3, Z3
+	VBROADCASTSS 8(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z5, Z5
+	VBROADCASTSS 12(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z7, Z7
+	VBROADCASTSS 16(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z9, Z9
+	VBROADCASTSS 20(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z11, Z11
+	VBROADCASTSS 24(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z13, Z13
+	VBROADCASTSS 28(R13), Z16
+	VMULPS       Z16, Z18, Z17
+	VADDPS       Z17, Z15, Z15
 
-centred10:
-	LEAQ      (R11), R13
-	MOVQ      192(AX), R14
+centred1:
+	LEAQ      16(R11), R13
+	MOVQ      96(AX), R14
 	CMPQ      R14, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R12)(R13*2), Z10
-	VPSLLD    $0x10, Z10, Z10
-	JMP       scales10done
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R12)(R13*2), Z18
+	VPSLLD    $0x10, Z18, Z18
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R12)(R13*2), Z10
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R12)(R13*2), Z18
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R12)(R13*4), Z10
+scales132:
+	VMOVUPS (R12)(R13*4), Z18
 
-scales10done:
-	VMULPS    Z10, Z1, Z1
-	VMULPS    Z10, Z3, Z3
-	VMULPS    Z10, Z5, Z5
-	VMULPS    Z10, Z7, Z7
-	MOVQ      168(AX), R12
+scales1done:
+	VMULPS    Z18, Z1, Z1
+	VMULPS    Z18, Z3, Z3
+	VMULPS    Z18, Z5, Z5
+	VMULPS    Z18, Z7, Z7
+	VMULPS    Z18, Z9, Z9
+	VMULPS    Z18, Z11, Z11
+	VMULPS    Z18, Z13, Z13
+	VMULPS    Z18, Z15, Z15
+	MOVQ      72(AX), R12
 	TESTQ     R12, R12
-	JZ        plain10
-	LEAQ      (R11), R11
-	MOVQ      192(AX), R13
+	JZ        plain1
+	LEAQ      16(R11), R11
+	MOVQ      96(AX), R13
 	CMPQ      R13, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R12)(R11*2), Z10
-	VPSLLD    $0x10, Z10, Z10
-	JMP       biases10done
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R12)(R11*2), Z18
+	VPSLLD    $0x10, Z18, Z18
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R12)(R11*2), Z10
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R12)(R11*2), Z18
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R12)(R11*4), Z10
+biases132:
+	VMOVUPS (R12)(R11*4), Z18
 
-biases10done:
-	MOVQ         312(AX), R11
+biases1done:
+	MOVQ         216(AX), R11
 	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z8
-	VMULPS       Z10, Z8, Z9
-	VADDPS       Z9, Z1, Z1
-	VBROADCASTSS 4(R11), Z8
-	VMULPS       Z10, Z8, Z9
-	VADDPS       Z9, Z3, Z3
-	VBROADCASTSS 8(R11), Z8
-	VMULPS       Z10, Z8, Z9
-	VADDPS       Z9, Z5, Z5
-	VBROADCASTSS 12(R11), Z8
-	VMULPS       Z10, Z8, Z9
-	VADDPS       Z9, Z7, Z7
+	VBROADCASTSS (R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z1, Z1
+	VBROADCASTSS 4(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z3, Z3
+	VBROADCASTSS 8(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z5, Z5
+	VBROADCASTSS 12(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z7, Z7
+	VBROADCASTSS 16(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z9, Z9
+	VBROADCASTSS 20(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z11, Z11
+	VBROADCASTSS 24(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z13, Z13
+	VBROADCASTSS 28(R11), Z16
+	VMULPS       Z18, Z16, Z17
+	VADDPS       Z17, Z15, Z15
 
-plain10:
-	MOVQ    344(AX), R11
+plain1:
+	MOVQ    248(AX), R11
 	VADDPS  64(R11), Z1, Z1
 	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
@@ -890,7 +1508,19 @@ plain10:
 	VADDPS  448(R11), Z7, Z7
 	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
-	MOVQ    336(AX), R11
+	VADDPS  576(R11), Z9, Z9
+	VMOVUPS Z9, 576(R11)
+	VPXORD  Z9, Z9, Z9
+	VADDPS  704(R11), Z11, Z11
+	VMOVUPS Z11, 704(R11)
+	VPXORD  Z11, Z11, Z11
+	VADDPS  832(R11), Z13, Z13
+	VMOVUPS Z13, 832(R11)
+	VPXORD  Z13, Z13, Z13
+	VADDPS  960(R11), Z15, Z15
+	VMOVUPS Z15, 960(R11)
+	VPXORD  Z15, Z15, Z15
+	MOVQ    240(AX), R11
 	LEAQ    (R10)(R11*4), R10
 	ADDQ    $0x08, R8
 	DECQ    R9
@@ -898,17 +1528,17 @@ plain10:
 	VZEROUPPER
 	RET
 
-// func pairsx8BF16(p *byte)
+// func pairsx12BF16(p *byte)
 // Requires: AVX, AVX512F
-TEXT ·pairsx8BF16(SB), NOSPLIT, $0-8
+TEXT ·pairsx12BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	LEAQ      (SI)(SI*2), DI
-	LEAQ      (BX)(SI*4), R8
-	MOVQ      344(AX), R9
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	LEAQ      (BX)(BX*2), SI
+	LEAQ      (DX)(BX*4), DI
+	LEAQ      (DI)(BX*4), R8
+	MOVQ      248(AX), R9
 	VPXORD    Z0, Z0, Z0
 	VMOVDQU32 Z0, (R9)
 	VMOVDQU32 Z0, 64(R9)
@@ -926,653 +1556,14 @@ TEXT ·pairsx8BF16(SB), NOSPLIT, $0-8
 	VMOVDQU32 Z0, 832(R9)
 	VMOVDQU32 Z0, 896(R9)
 	VMOVDQU32 Z0, 960(R9)
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
-	MOVQ      208(AX), R9
-	MOVQ      216(AX), R10
-	XORQ      R11, R11
-
-block:
-	MOVLQSX (R9), R12
-
-step:
-	VMOVDQU32    (CX), Z16
-	VMOVDQU32    (DX), Z17
-	VPBROADCASTD (BX), Z18
-
-	// VDPBF16PS Z18, Z16, Z0
-	LONG $0x407eb262
-	WORD $0xc252
-
-	// VDPBF16PS Z18, Z17, Z1
-	LONG         $0x4076b262
-	WORD         $0xca52
-	VPBROADCASTD (BX)(SI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z2
-	LONG $0x407eb262
-	WORD $0xd252
-
-	// VDPBF16PS Z18, Z17, Z3
-	LONG         $0x4076b262
-	WORD         $0xda52
-	VPBROADCASTD (BX)(SI*2), Z18
-
-	// VDPBF16PS Z18, Z16, Z4
-	LONG $0x407eb262
-	WORD $0xe252
-
-	// VDPBF16PS Z18, Z17, Z5
-	LONG         $0x4076b262
-	WORD         $0xea52
-	VPBROADCASTD (BX)(DI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z6
-	LONG $0x407eb262
-	WORD $0xf252
-
-	// VDPBF16PS Z18, Z17, Z7
-	LONG         $0x4076b262
-	WORD         $0xfa52
-	VPBROADCASTD (R8), Z18
-
-	// VDPBF16PS Z18, Z16, Z8
-	LONG $0x407e3262
-	WORD $0xc252
-
-	// VDPBF16PS Z18, Z17, Z9
-	LONG         $0x40763262
-	WORD         $0xca52
-	VPBROADCASTD (R8)(SI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z10
-	LONG $0x407e3262
-	WORD $0xd252
-
-	// VDPBF16PS Z18, Z17, Z11
-	LONG         $0x40763262
-	WORD         $0xda52
-	VPBROADCASTD (R8)(SI*2), Z18
-
-	// VDPBF16PS Z18, Z16, Z12
-	LONG $0x407e3262
-	WORD $0xe252
-
-	// VDPBF16PS Z18, Z17, Z13
-	LONG         $0x40763262
-	WORD         $0xea52
-	VPBROADCASTD (R8)(DI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z14
-	LONG $0x407e3262
-	WORD $0xf252
-
-	// VDPBF16PS Z18, Z17, Z15
-	LONG         $0x40763262
-	WORD         $0xfa52
-	VMOVDQU32    64(CX), Z16
-	VMOVDQU32    64(DX), Z17
-	VPBROADCASTD 4(BX), Z18
-
-	// VDPBF16PS Z18, Z16, Z0
-	LONG $0x407eb262
-	WORD $0xc252
-
-	// VDPBF16PS Z18, Z17, Z1
-	LONG         $0x4076b262
-	WORD         $0xca52
-	VPBROADCASTD 4(BX)(SI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z2
-	LONG $0x407eb262
-	WORD $0xd252
-
-	// VDPBF16PS Z18, Z17, Z3
-	LONG         $0x4076b262
-	WORD         $0xda52
-	VPBROADCASTD 4(BX)(SI*2), Z18
-
-	// VDPBF16PS Z18, Z16, Z4
-	LONG $0x407eb262
-	WORD $0xe252
-
-	// VDPBF16PS Z18, Z17, Z5
-	LONG         $0x4076b262
-	WORD         $0xea52
-	VPBROADCASTD 4(BX)(DI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z6
-	LONG $0x407eb262
-	WORD $0xf252
-
-	// VDPBF16PS Z18, Z17, Z7
-	LONG         $0x4076b262
-	WORD         $0xfa52
-	VPBROADCASTD 4(R8), Z18
-
-	// VDPBF16PS Z18, Z16, Z8
-	LONG $0x407e3262
-	WORD $0xc252
-
-	// VDPBF16PS Z18, Z17, Z9
-	LONG         $0x40763262
-	WORD         $0xca52
-	VPBROADCASTD 4(R8)(SI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z10
-	LONG $0x407e3262
-	WORD $0xd252
-
-	// VDPBF16PS Z18, Z17, Z11
-	LONG         $0x40763262
-	WORD         $0xda52
-	VPBROADCASTD 4(R8)(SI*2), Z18
-
-	// VDPBF16PS Z18, Z16, Z12
-	LONG $0x407e3262
-	WORD $0xe252
-
-	// VDPBF16PS Z18, Z17, Z13
-	LONG         $0x40763262
-	WORD         $0xea52
-	VPBROADCASTD 4(R8)(DI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z14
-	LONG $0x407e3262
-	WORD $0xf252
-
-	// VDPBF16PS Z18, Z17, Z15
-	LONG         $0x40763262
-	WORD         $0xfa52
-	VMOVDQU32    128(CX), Z16
-	VMOVDQU32    128(DX), Z17
-	VPBROADCASTD 8(BX), Z18
-
-	// VDPBF16PS Z18, Z16, Z0
-	LONG $0x407eb262
-	WORD $0xc252
-
-	// VDPBF16PS Z18, Z17, Z1
-	LONG         $0x4076b262
-	WORD         $0xca52
-	VPBROADCASTD 8(BX)(SI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z2
-	LONG $0x407eb262
-	WORD $0xd252
-
-	// VDPBF16PS Z18, Z17, Z3
-	LONG         $0x4076b262
-	WORD         $0xda52
-	VPBROADCASTD 8(BX)(SI*2), Z18
-
-	// VDPBF16PS Z18, Z16, Z4
-	LONG $0x407eb262
-	WORD $0xe252
-
-	// VDPBF16PS Z18, Z17, Z5
-	LONG         $0x4076b262
-	WORD         $0xea52
-	VPBROADCASTD 8(BX)(DI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z6
-	LONG $0x407eb262
-	WORD $0xf252
-
-	// VDPBF16PS Z18, Z17, Z7
-	LONG         $0x4076b262
-	WORD         $0xfa52
-	VPBROADCASTD 8(R8), Z18
-
-	// VDPBF16PS Z18, Z16, Z8
-	LONG $0x407e3262
-	WORD $0xc252
-
-	// VDPBF16PS Z18, Z17, Z9
-	LONG         $0x40763262
-	WORD         $0xca52
-	VPBROADCASTD 8(R8)(SI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z10
-	LONG $0x407e3262
-	WORD $0xd252
-
-	// VDPBF16PS Z18, Z17, Z11
-	LONG         $0x40763262
-	WORD         $0xda52
-	VPBROADCASTD 8(R8)(SI*2), Z18
-
-	// VDPBF16PS Z18, Z16, Z12
-	LONG $0x407e3262
-	WORD $0xe252
-
-	// VDPBF16PS Z18, Z17, Z13
-	LONG         $0x40763262
-	WORD         $0xea52
-	VPBROADCASTD 8(R8)(DI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z14
-	LONG $0x407e3262
-	WORD $0xf252
-
-	// VDPBF16PS Z18, Z17, Z15
-	LONG         $0x40763262
-	WORD         $0xfa52
-	VMOVDQU32    192(CX), Z16
-	VMOVDQU32    192(DX), Z17
-	VPBROADCASTD 12(BX), Z18
-
-	// VDPBF16PS Z18, Z16, Z0
-	LONG $0x407eb262
-	WORD $0xc252
-
-	// VDPBF16PS Z18, Z17, Z1
-	LONG         $0x4076b262
-	WORD         $0xca52
-	VPBROADCASTD 12(BX)(SI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z2
-	LONG $0x407eb262
-	WORD $0xd252
-
-	// VDPBF16PS Z18, Z17, Z3
-	LONG         $0x4076b262
-	WORD         $0xda52
-	VPBROADCASTD 12(BX)(SI*2), Z18
-
-	// VDPBF16PS Z18, Z16, Z4
-	LONG $0x407eb262
-	WORD $0xe252
-
-	// VDPBF16PS Z18, Z17, Z5
-	LONG         $0x4076b262
-	WORD         $0xea52
-	VPBROADCASTD 12(BX)(DI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z6
-	LONG $0x407eb262
-	WORD $0xf252
-
-	// VDPBF16PS Z18, Z17, Z7
-	LONG         $0x4076b262
-	WORD         $0xfa52
-	VPBROADCASTD 12(R8), Z18
-
-	// VDPBF16PS Z18, Z16, Z8
-	LONG $0x407e3262
-	WORD $0xc252
-
-	// VDPBF16PS Z18, Z17, Z9
-	LONG         $0x40763262
-	WORD         $0xca52
-	VPBROADCASTD 12(R8)(SI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z10
-	LONG $0x407e3262
-	WORD $0xd252
-
-	// VDPBF16PS Z18, Z17, Z11
-	LONG         $0x40763262
-	WORD         $0xda52
-	VPBROADCASTD 12(R8)(SI*2), Z18
-
-	// VDPBF16PS Z18, Z16, Z12
-	LONG $0x407e3262
-	WORD $0xe252
-
-	// VDPBF16PS Z18, Z17, Z13
-	LONG         $0x40763262
-	WORD         $0xea52
-	VPBROADCASTD 12(R8)(DI*1), Z18
-
-	// VDPBF16PS Z18, Z16, Z14
-	LONG $0x407e3262
-	WORD $0xf252
-
-	// VDPBF16PS Z18, Z17, Z15
-	LONG         $0x40763262
-	WORD         $0xfa52
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
-	ADDQ         $0x10, R8
-	DECQ         R12
-	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain00
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
-	JZ           centred00
-	VPMOVZXBD    (R14)(R12*1), Z17
-	VPBROADCASTD 200(AX), Z18
-	VPSUBD       Z17, Z18, Z18
-	VCVTDQ2PS    Z18, Z18
-	MOVQ         312(AX), R14
-	ADDQ         R11, R14
-	VBROADCASTSS (R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z0, Z0
-	VBROADCASTSS 4(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z2, Z2
-	VBROADCASTSS 8(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z4, Z4
-	VBROADCASTSS 12(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z6, Z6
-	VBROADCASTSS 16(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z8, Z8
-	VBROADCASTSS 20(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z10, Z10
-	VBROADCASTSS 24(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z12, Z12
-	VBROADCASTSS 28(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z14, Z14
-
-centred00:
-	LEAQ      (R12), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R13)(R14*2), Z18
-	VPSLLD    $0x10, Z18, Z18
-	JMP       scales00done
-
-scales0016:
-	VCVTPH2PS (R13)(R14*2), Z18
-	JMP       scales00done
-
-scales0032:
-	VMOVUPS (R13)(R14*4), Z18
-
-scales00done:
-	VMULPS    Z18, Z0, Z0
-	VMULPS    Z18, Z2, Z2
-	VMULPS    Z18, Z4, Z4
-	VMULPS    Z18, Z6, Z6
-	VMULPS    Z18, Z8, Z8
-	VMULPS    Z18, Z10, Z10
-	VMULPS    Z18, Z12, Z12
-	VMULPS    Z18, Z14, Z14
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
-	JZ        plain00
-	LEAQ      (R12), R12
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R13)(R12*2), Z18
-	VPSLLD    $0x10, Z18, Z18
-	JMP       biases00done
-
-biases0016:
-	VCVTPH2PS (R13)(R12*2), Z18
-	JMP       biases00done
-
-biases0032:
-	VMOVUPS (R13)(R12*4), Z18
-
-biases00done:
-	MOVQ         312(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z0, Z0
-	VBROADCASTSS 4(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z2, Z2
-	VBROADCASTSS 8(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z4, Z4
-	VBROADCASTSS 12(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z6, Z6
-	VBROADCASTSS 16(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z8, Z8
-	VBROADCASTSS 20(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z10, Z10
-	VBROADCASTSS 24(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z12, Z12
-	VBROADCASTSS 28(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z14, Z14
-
-plain00:
-	MOVQ         344(AX), R12
-	VADDPS       (R12), Z0, Z0
-	VMOVUPS      Z0, (R12)
-	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R12), Z2, Z2
-	VMOVUPS      Z2, 128(R12)
-	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R12), Z4, Z4
-	VMOVUPS      Z4, 256(R12)
-	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R12), Z6, Z6
-	VMOVUPS      Z6, 384(R12)
-	VPXORD       Z6, Z6, Z6
-	VADDPS       512(R12), Z8, Z8
-	VMOVUPS      Z8, 512(R12)
-	VPXORD       Z8, Z8, Z8
-	VADDPS       640(R12), Z10, Z10
-	VMOVUPS      Z10, 640(R12)
-	VPXORD       Z10, Z10, Z10
-	VADDPS       768(R12), Z12, Z12
-	VMOVUPS      Z12, 768(R12)
-	VPXORD       Z12, Z12, Z12
-	VADDPS       896(R12), Z14, Z14
-	VMOVUPS      Z14, 896(R12)
-	VPXORD       Z14, Z14, Z14
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         120(AX), R13
-	TESTQ        R13, R13
-	JZ           plain10
-	MOVQ         144(AX), R14
-	TESTQ        R14, R14
-	JZ           centred10
-	VPMOVZXBD    (R14)(R12*1), Z17
-	VPBROADCASTD 200(AX), Z18
-	VPSUBD       Z17, Z18, Z18
-	VCVTDQ2PS    Z18, Z18
-	MOVQ         312(AX), R14
-	ADDQ         R11, R14
-	VBROADCASTSS (R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z1, Z1
-	VBROADCASTSS 4(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z3, Z3
-	VBROADCASTSS 8(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z5, Z5
-	VBROADCASTSS 12(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z7, Z7
-	VBROADCASTSS 16(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z9, Z9
-	VBROADCASTSS 20(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z11, Z11
-	VBROADCASTSS 24(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z13, Z13
-	VBROADCASTSS 28(R14), Z16
-	VMULPS       Z16, Z18, Z17
-	VADDPS       Z17, Z15, Z15
-
-centred10:
-	LEAQ      (R12), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R13)(R14*2), Z18
-	VPSLLD    $0x10, Z18, Z18
-	JMP       scales10done
-
-scales1016:
-	VCVTPH2PS (R13)(R14*2), Z18
-	JMP       scales10done
-
-scales1032:
-	VMOVUPS (R13)(R14*4), Z18
-
-scales10done:
-	VMULPS    Z18, Z1, Z1
-	VMULPS    Z18, Z3, Z3
-	VMULPS    Z18, Z5, Z5
-	VMULPS    Z18, Z7, Z7
-	VMULPS    Z18, Z9, Z9
-	VMULPS    Z18, Z11, Z11
-	VMULPS    Z18, Z13, Z13
-	VMULPS    Z18, Z15, Z15
-	MOVQ      168(AX), R13
-	TESTQ     R13, R13
-	JZ        plain10
-	LEAQ      (R12), R12
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R13)(R12*2), Z18
-	VPSLLD    $0x10, Z18, Z18
-	JMP       biases10done
-
-biases1016:
-	VCVTPH2PS (R13)(R12*2), Z18
-	JMP       biases10done
-
-biases1032:
-	VMOVUPS (R13)(R12*4), Z18
-
-biases10done:
-	MOVQ         312(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z1, Z1
-	VBROADCASTSS 4(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z3, Z3
-	VBROADCASTSS 8(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z5, Z5
-	VBROADCASTSS 12(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z7, Z7
-	VBROADCASTSS 16(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z9, Z9
-	VBROADCASTSS 20(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z11, Z11
-	VBROADCASTSS 24(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z13, Z13
-	VBROADCASTSS 28(R12), Z16
-	VMULPS       Z18, Z16, Z17
-	VADDPS       Z17, Z15, Z15
-
-plain10:
-	MOVQ    344(AX), R12
-	VADDPS  64(R12), Z1, Z1
-	VMOVUPS Z1, 64(R12)
-	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R12), Z3, Z3
-	VMOVUPS Z3, 192(R12)
-	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R12), Z5, Z5
-	VMOVUPS Z5, 320(R12)
-	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R12), Z7, Z7
-	VMOVUPS Z7, 448(R12)
-	VPXORD  Z7, Z7, Z7
-	VADDPS  576(R12), Z9, Z9
-	VMOVUPS Z9, 576(R12)
-	VPXORD  Z9, Z9, Z9
-	VADDPS  704(R12), Z11, Z11
-	VMOVUPS Z11, 704(R12)
-	VPXORD  Z11, Z11, Z11
-	VADDPS  832(R12), Z13, Z13
-	VMOVUPS Z13, 832(R12)
-	VPXORD  Z13, Z13, Z13
-	VADDPS  960(R12), Z15, Z15
-	VMOVUPS Z15, 960(R12)
-	VPXORD  Z15, Z15, Z15
-	MOVQ    336(AX), R12
-	LEAQ    (R11)(R12*4), R11
-	ADDQ    $0x08, R9
-	DECQ    R10
-	JNZ     block
-	VZEROUPPER
-	RET
-
-// func pairsx12BF16(p *byte)
-// Requires: AVX, AVX512F
-TEXT ·pairsx12BF16(SB), NOSPLIT, $8-8
-	MOVQ      p+0(FP), AX
-	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	LEAQ      (SI)(SI*2), DI
-	LEAQ      (BX)(SI*4), R8
-	LEAQ      (R8)(SI*4), R9
-	MOVQ      344(AX), R10
-	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R10)
-	VMOVDQU32 Z0, 64(R10)
-	VMOVDQU32 Z0, 128(R10)
-	VMOVDQU32 Z0, 192(R10)
-	VMOVDQU32 Z0, 256(R10)
-	VMOVDQU32 Z0, 320(R10)
-	VMOVDQU32 Z0, 384(R10)
-	VMOVDQU32 Z0, 448(R10)
-	VMOVDQU32 Z0, 512(R10)
-	VMOVDQU32 Z0, 576(R10)
-	VMOVDQU32 Z0, 640(R10)
-	VMOVDQU32 Z0, 704(R10)
-	VMOVDQU32 Z0, 768(R10)
-	VMOVDQU32 Z0, 832(R10)
-	VMOVDQU32 Z0, 896(R10)
-	VMOVDQU32 Z0, 960(R10)
-	VMOVDQU32 Z0, 1024(R10)
-	VMOVDQU32 Z0, 1088(R10)
-	VMOVDQU32 Z0, 1152(R10)
-	VMOVDQU32 Z0, 1216(R10)
-	VMOVDQU32 Z0, 1280(R10)
-	VMOVDQU32 Z0, 1344(R10)
-	VMOVDQU32 Z0, 1408(R10)
-	VMOVDQU32 Z0, 1472(R10)
+	VMOVDQU32 Z0, 1024(R9)
+	VMOVDQU32 Z0, 1088(R9)
+	VMOVDQU32 Z0, 1152(R9)
+	VMOVDQU32 Z0, 1216(R9)
+	VMOVDQU32 Z0, 1280(R9)
+	VMOVDQU32 Z0, 1344(R9)
+	VMOVDQU32 Z0, 1408(R9)
+	VMOVDQU32 Z0, 1472(R9)
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -1597,17 +1588,17 @@ TEXT ·pairsx12BF16(SB), NOSPLIT, $8-8
 	VPXORD    Z21, Z21, Z21
 	VPXORD    Z22, Z22, Z22
 	VPXORD    Z23, Z23, Z23
-	MOVQ      208(AX), R10
-	MOVQ      216(AX), R11
-	XORQ      R12, R12
+	MOVQ      112(AX), R9
+	MOVQ      120(AX), R10
+	XORQ      R11, R11
 
 block:
-	MOVLQSX (R10), R13
+	MOVLQSX (R9), R12
 
 step:
 	VMOVDQU32    (CX), Z24
-	VMOVDQU32    (DX), Z25
-	VPBROADCASTD (BX), Z26
+	VMOVDQU32    64(CX), Z25
+	VPBROADCASTD (DX), Z26
 
 	// VDPBF16PS Z26, Z24, Z0
 	LONG $0x403e9262
@@ -1616,7 +1607,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z1
 	LONG         $0x40369262
 	WORD         $0xca52
-	VPBROADCASTD (BX)(SI*1), Z26
+	VPBROADCASTD (DX)(BX*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z2
 	LONG $0x403e9262
@@ -1625,7 +1616,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z3
 	LONG         $0x40369262
 	WORD         $0xda52
-	VPBROADCASTD (BX)(SI*2), Z26
+	VPBROADCASTD (DX)(BX*2), Z26
 
 	// VDPBF16PS Z26, Z24, Z4
 	LONG $0x403e9262
@@ -1634,7 +1625,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z5
 	LONG         $0x40369262
 	WORD         $0xea52
-	VPBROADCASTD (BX)(DI*1), Z26
+	VPBROADCASTD (DX)(SI*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z6
 	LONG $0x403e9262
@@ -1642,181 +1633,71 @@ step:
 
 	// VDPBF16PS Z26, Z25, Z7
 	LONG         $0x40369262
+	WORD         $0xfa52
+	VPBROADCASTD (DI), Z26
+
+	// VDPBF16PS Z26, Z24, Z8
+	LONG $0x403e1262
+	WORD $0xc252
+
+	// VDPBF16PS Z26, Z25, Z9
+	LONG         $0x40361262
+	WORD         $0xca52
+	VPBROADCASTD (DI)(BX*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z10
+	LONG $0x403e1262
+	WORD $0xd252
+
+	// VDPBF16PS Z26, Z25, Z11
+	LONG         $0x40361262
+	WORD         $0xda52
+	VPBROADCASTD (DI)(BX*2), Z26
+
+	// VDPBF16PS Z26, Z24, Z12
+	LONG $0x403e1262
+	WORD $0xe252
+
+	// VDPBF16PS Z26, Z25, Z13
+	LONG         $0x40361262
+	WORD         $0xea52
+	VPBROADCASTD (DI)(SI*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z14
+	LONG $0x403e1262
+	WORD $0xf252
+
+	// VDPBF16PS Z26, Z25, Z15
+	LONG         $0x40361262
 	WORD         $0xfa52
 	VPBROADCASTD (R8), Z26
 
-	// VDPBF16PS Z26, Z24, Z8
-	LONG $0x403e1262
+	// VDPBF16PS Z26, Z24, Z16
+	LONG $0x403e8262
 	WORD $0xc252
 
-	// VDPBF16PS Z26, Z25, Z9
-	LONG         $0x40361262
+	// VDPBF16PS Z26, Z25, Z17
+	LONG         $0x40368262
 	WORD         $0xca52
+	VPBROADCASTD (R8)(BX*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z18
+	LONG $0x403e8262
+	WORD $0xd252
+
+	// VDPBF16PS Z26, Z25, Z19
+	LONG         $0x40368262
+	WORD         $0xda52
+	VPBROADCASTD (R8)(BX*2), Z26
+
+	// VDPBF16PS Z26, Z24, Z20
+	LONG $0x403e8262
+	WORD $0xe252
+
+	// VDPBF16PS Z26, Z25, Z21
+	LONG         $0x40368262
+	WORD         $0xea52
 	VPBROADCASTD (R8)(SI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z10
-	LONG $0x403e1262
-	WORD $0xd252
-
-	// VDPBF16PS Z26, Z25, Z11
-	LONG         $0x40361262
-	WORD         $0xda52
-	VPBROADCASTD (R8)(SI*2), Z26
-
-	// VDPBF16PS Z26, Z24, Z12
-	LONG $0x403e1262
-	WORD $0xe252
-
-	// VDPBF16PS Z26, Z25, Z13
-	LONG         $0x40361262
-	WORD         $0xea52
-	VPBROADCASTD (R8)(DI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z14
-	LONG $0x403e1262
-	WORD $0xf252
-
-	// VDPBF16PS Z26, Z25, Z15
-	LONG         $0x40361262
-	WORD         $0xfa52
-	VPBROADCASTD (R9), Z26
-
-	// VDPBF16PS Z26, Z24, Z16
-	LONG $0x403e8262
-	WORD $0xc252
-
-	// VDPBF16PS Z26, Z25, Z17
-	LONG         $0x40368262
-	WORD         $0xca52
-	VPBROADCASTD (R9)(SI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z18
-	LONG $0x403e8262
-	WORD $0xd252
-
-	// VDPBF16PS Z26, Z25, Z19
-	LONG         $0x40368262
-	WORD         $0xda52
-	VPBROADCASTD (R9)(SI*2), Z26
-
-	// VDPBF16PS Z26, Z24, Z20
-	LONG $0x403e8262
-	WORD $0xe252
-
-	// VDPBF16PS Z26, Z25, Z21
-	LONG         $0x40368262
-	WORD         $0xea52
-	VPBROADCASTD (R9)(DI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z22
-	LONG $0x403e8262
-	WORD $0xf252
-
-	// VDPBF16PS Z26, Z25, Z23
-	LONG         $0x40368262
-	WORD         $0xfa52
-	VMOVDQU32    64(CX), Z24
-	VMOVDQU32    64(DX), Z25
-	VPBROADCASTD 4(BX), Z26
-
-	// VDPBF16PS Z26, Z24, Z0
-	LONG $0x403e9262
-	WORD $0xc252
-
-	// VDPBF16PS Z26, Z25, Z1
-	LONG         $0x40369262
-	WORD         $0xca52
-	VPBROADCASTD 4(BX)(SI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z2
-	LONG $0x403e9262
-	WORD $0xd252
-
-	// VDPBF16PS Z26, Z25, Z3
-	LONG         $0x40369262
-	WORD         $0xda52
-	VPBROADCASTD 4(BX)(SI*2), Z26
-
-	// VDPBF16PS Z26, Z24, Z4
-	LONG $0x403e9262
-	WORD $0xe252
-
-	// VDPBF16PS Z26, Z25, Z5
-	LONG         $0x40369262
-	WORD         $0xea52
-	VPBROADCASTD 4(BX)(DI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z6
-	LONG $0x403e9262
-	WORD $0xf252
-
-	// VDPBF16PS Z26, Z25, Z7
-	LONG         $0x40369262
-	WORD         $0xfa52
-	VPBROADCASTD 4(R8), Z26
-
-	// VDPBF16PS Z26, Z24, Z8
-	LONG $0x403e1262
-	WORD $0xc252
-
-	// VDPBF16PS Z26, Z25, Z9
-	LONG         $0x40361262
-	WORD         $0xca52
-	VPBROADCASTD 4(R8)(SI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z10
-	LONG $0x403e1262
-	WORD $0xd252
-
-	// VDPBF16PS Z26, Z25, Z11
-	LONG         $0x40361262
-	WORD         $0xda52
-	VPBROADCASTD 4(R8)(SI*2), Z26
-
-	// VDPBF16PS Z26, Z24, Z12
-	LONG $0x403e1262
-	WORD $0xe252
-
-	// VDPBF16PS Z26, Z25, Z13
-	LONG         $0x40361262
-	WORD         $0xea52
-	VPBROADCASTD 4(R8)(DI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z14
-	LONG $0x403e1262
-	WORD $0xf252
-
-	// VDPBF16PS Z26, Z25, Z15
-	LONG         $0x40361262
-	WORD         $0xfa52
-	VPBROADCASTD 4(R9), Z26
-
-	// VDPBF16PS Z26, Z24, Z16
-	LONG $0x403e8262
-	WORD $0xc252
-
-	// VDPBF16PS Z26, Z25, Z17
-	LONG         $0x40368262
-	WORD         $0xca52
-	VPBROADCASTD 4(R9)(SI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z18
-	LONG $0x403e8262
-	WORD $0xd252
-
-	// VDPBF16PS Z26, Z25, Z19
-	LONG         $0x40368262
-	WORD         $0xda52
-	VPBROADCASTD 4(R9)(SI*2), Z26
-
-	// VDPBF16PS Z26, Z24, Z20
-	LONG $0x403e8262
-	WORD $0xe252
-
-	// VDPBF16PS Z26, Z25, Z21
-	LONG         $0x40368262
-	WORD         $0xea52
-	VPBROADCASTD 4(R9)(DI*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z22
 	LONG $0x403e8262
@@ -1826,8 +1707,8 @@ step:
 	LONG         $0x40368262
 	WORD         $0xfa52
 	VMOVDQU32    128(CX), Z24
-	VMOVDQU32    128(DX), Z25
-	VPBROADCASTD 8(BX), Z26
+	VMOVDQU32    192(CX), Z25
+	VPBROADCASTD 4(DX), Z26
 
 	// VDPBF16PS Z26, Z24, Z0
 	LONG $0x403e9262
@@ -1836,7 +1717,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z1
 	LONG         $0x40369262
 	WORD         $0xca52
-	VPBROADCASTD 8(BX)(SI*1), Z26
+	VPBROADCASTD 4(DX)(BX*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z2
 	LONG $0x403e9262
@@ -1845,7 +1726,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z3
 	LONG         $0x40369262
 	WORD         $0xda52
-	VPBROADCASTD 8(BX)(SI*2), Z26
+	VPBROADCASTD 4(DX)(BX*2), Z26
 
 	// VDPBF16PS Z26, Z24, Z4
 	LONG $0x403e9262
@@ -1854,7 +1735,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z5
 	LONG         $0x40369262
 	WORD         $0xea52
-	VPBROADCASTD 8(BX)(DI*1), Z26
+	VPBROADCASTD 4(DX)(SI*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z6
 	LONG $0x403e9262
@@ -1862,45 +1743,155 @@ step:
 
 	// VDPBF16PS Z26, Z25, Z7
 	LONG         $0x40369262
+	WORD         $0xfa52
+	VPBROADCASTD 4(DI), Z26
+
+	// VDPBF16PS Z26, Z24, Z8
+	LONG $0x403e1262
+	WORD $0xc252
+
+	// VDPBF16PS Z26, Z25, Z9
+	LONG         $0x40361262
+	WORD         $0xca52
+	VPBROADCASTD 4(DI)(BX*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z10
+	LONG $0x403e1262
+	WORD $0xd252
+
+	// VDPBF16PS Z26, Z25, Z11
+	LONG         $0x40361262
+	WORD         $0xda52
+	VPBROADCASTD 4(DI)(BX*2), Z26
+
+	// VDPBF16PS Z26, Z24, Z12
+	LONG $0x403e1262
+	WORD $0xe252
+
+	// VDPBF16PS Z26, Z25, Z13
+	LONG         $0x40361262
+	WORD         $0xea52
+	VPBROADCASTD 4(DI)(SI*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z14
+	LONG $0x403e1262
+	WORD $0xf252
+
+	// VDPBF16PS Z26, Z25, Z15
+	LONG         $0x40361262
+	WORD         $0xfa52
+	VPBROADCASTD 4(R8), Z26
+
+	// VDPBF16PS Z26, Z24, Z16
+	LONG $0x403e8262
+	WORD $0xc252
+
+	// VDPBF16PS Z26, Z25, Z17
+	LONG         $0x40368262
+	WORD         $0xca52
+	VPBROADCASTD 4(R8)(BX*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z18
+	LONG $0x403e8262
+	WORD $0xd252
+
+	// VDPBF16PS Z26, Z25, Z19
+	LONG         $0x40368262
+	WORD         $0xda52
+	VPBROADCASTD 4(R8)(BX*2), Z26
+
+	// VDPBF16PS Z26, Z24, Z20
+	LONG $0x403e8262
+	WORD $0xe252
+
+	// VDPBF16PS Z26, Z25, Z21
+	LONG         $0x40368262
+	WORD         $0xea52
+	VPBROADCASTD 4(R8)(SI*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z22
+	LONG $0x403e8262
+	WORD $0xf252
+
+	// VDPBF16PS Z26, Z25, Z23
+	LONG         $0x40368262
+	WORD         $0xfa52
+	VMOVDQU32    256(CX), Z24
+	VMOVDQU32    320(CX), Z25
+	VPBROADCASTD 8(DX), Z26
+
+	// VDPBF16PS Z26, Z24, Z0
+	LONG $0x403e9262
+	WORD $0xc252
+
+	// VDPBF16PS Z26, Z25, Z1
+	LONG         $0x40369262
+	WORD         $0xca52
+	VPBROADCASTD 8(DX)(BX*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z2
+	LONG $0x403e9262
+	WORD $0xd252
+
+	// VDPBF16PS Z26, Z25, Z3
+	LONG         $0x40369262
+	WORD         $0xda52
+	VPBROADCASTD 8(DX)(BX*2), Z26
+
+	// VDPBF16PS Z26, Z24, Z4
+	LONG $0x403e9262
+	WORD $0xe252
+
+	// VDPBF16PS Z26, Z25, Z5
+	LONG         $0x40369262
+	WORD         $0xea52
+	VPBROADCASTD 8(DX)(SI*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z6
+	LONG $0x403e9262
+	WORD $0xf252
+
+	// VDPBF16PS Z26, Z25, Z7
+	LONG         $0x40369262
+	WORD         $0xfa52
+	VPBROADCASTD 8(DI), Z26
+
+	// VDPBF16PS Z26, Z24, Z8
+	LONG $0x403e1262
+	WORD $0xc252
+
+	// VDPBF16PS Z26, Z25, Z9
+	LONG         $0x40361262
+	WORD         $0xca52
+	VPBROADCASTD 8(DI)(BX*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z10
+	LONG $0x403e1262
+	WORD $0xd252
+
+	// VDPBF16PS Z26, Z25, Z11
+	LONG         $0x40361262
+	WORD         $0xda52
+	VPBROADCASTD 8(DI)(BX*2), Z26
+
+	// VDPBF16PS Z26, Z24, Z12
+	LONG $0x403e1262
+	WORD $0xe252
+
+	// VDPBF16PS Z26, Z25, Z13
+	LONG         $0x40361262
+	WORD         $0xea52
+	VPBROADCASTD 8(DI)(SI*1), Z26
+
+	// VDPBF16PS Z26, Z24, Z14
+	LONG $0x403e1262
+	WORD $0xf252
+
+	// VDPBF16PS Z26, Z25, Z15
+	LONG         $0x40361262
 	WORD         $0xfa52
 	VPBROADCASTD 8(R8), Z26
 
-	// VDPBF16PS Z26, Z24, Z8
-	LONG $0x403e1262
-	WORD $0xc252
-
-	// VDPBF16PS Z26, Z25, Z9
-	LONG         $0x40361262
-	WORD         $0xca52
-	VPBROADCASTD 8(R8)(SI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z10
-	LONG $0x403e1262
-	WORD $0xd252
-
-	// VDPBF16PS Z26, Z25, Z11
-	LONG         $0x40361262
-	WORD         $0xda52
-	VPBROADCASTD 8(R8)(SI*2), Z26
-
-	// VDPBF16PS Z26, Z24, Z12
-	LONG $0x403e1262
-	WORD $0xe252
-
-	// VDPBF16PS Z26, Z25, Z13
-	LONG         $0x40361262
-	WORD         $0xea52
-	VPBROADCASTD 8(R8)(DI*1), Z26
-
-	// VDPBF16PS Z26, Z24, Z14
-	LONG $0x403e1262
-	WORD $0xf252
-
-	// VDPBF16PS Z26, Z25, Z15
-	LONG         $0x40361262
-	WORD         $0xfa52
-	VPBROADCASTD 8(R9), Z26
-
 	// VDPBF16PS Z26, Z24, Z16
 	LONG $0x403e8262
 	WORD $0xc252
@@ -1908,7 +1899,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z17
 	LONG         $0x40368262
 	WORD         $0xca52
-	VPBROADCASTD 8(R9)(SI*1), Z26
+	VPBROADCASTD 8(R8)(BX*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z18
 	LONG $0x403e8262
@@ -1917,7 +1908,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z19
 	LONG         $0x40368262
 	WORD         $0xda52
-	VPBROADCASTD 8(R9)(SI*2), Z26
+	VPBROADCASTD 8(R8)(BX*2), Z26
 
 	// VDPBF16PS Z26, Z24, Z20
 	LONG $0x403e8262
@@ -1926,7 +1917,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z21
 	LONG         $0x40368262
 	WORD         $0xea52
-	VPBROADCASTD 8(R9)(DI*1), Z26
+	VPBROADCASTD 8(R8)(SI*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z22
 	LONG $0x403e8262
@@ -1935,9 +1926,9 @@ step:
 	// VDPBF16PS Z26, Z25, Z23
 	LONG         $0x40368262
 	WORD         $0xfa52
-	VMOVDQU32    192(CX), Z24
-	VMOVDQU32    192(DX), Z25
-	VPBROADCASTD 12(BX), Z26
+	VMOVDQU32    384(CX), Z24
+	VMOVDQU32    448(CX), Z25
+	VPBROADCASTD 12(DX), Z26
 
 	// VDPBF16PS Z26, Z24, Z0
 	LONG $0x403e9262
@@ -1946,7 +1937,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z1
 	LONG         $0x40369262
 	WORD         $0xca52
-	VPBROADCASTD 12(BX)(SI*1), Z26
+	VPBROADCASTD 12(DX)(BX*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z2
 	LONG $0x403e9262
@@ -1955,7 +1946,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z3
 	LONG         $0x40369262
 	WORD         $0xda52
-	VPBROADCASTD 12(BX)(SI*2), Z26
+	VPBROADCASTD 12(DX)(BX*2), Z26
 
 	// VDPBF16PS Z26, Z24, Z4
 	LONG $0x403e9262
@@ -1964,7 +1955,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z5
 	LONG         $0x40369262
 	WORD         $0xea52
-	VPBROADCASTD 12(BX)(DI*1), Z26
+	VPBROADCASTD 12(DX)(SI*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z6
 	LONG $0x403e9262
@@ -1973,7 +1964,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z7
 	LONG         $0x40369262
 	WORD         $0xfa52
-	VPBROADCASTD 12(R8), Z26
+	VPBROADCASTD 12(DI), Z26
 
 	// VDPBF16PS Z26, Z24, Z8
 	LONG $0x403e1262
@@ -1982,7 +1973,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z9
 	LONG         $0x40361262
 	WORD         $0xca52
-	VPBROADCASTD 12(R8)(SI*1), Z26
+	VPBROADCASTD 12(DI)(BX*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z10
 	LONG $0x403e1262
@@ -1991,7 +1982,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z11
 	LONG         $0x40361262
 	WORD         $0xda52
-	VPBROADCASTD 12(R8)(SI*2), Z26
+	VPBROADCASTD 12(DI)(BX*2), Z26
 
 	// VDPBF16PS Z26, Z24, Z12
 	LONG $0x403e1262
@@ -2000,7 +1991,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z13
 	LONG         $0x40361262
 	WORD         $0xea52
-	VPBROADCASTD 12(R8)(DI*1), Z26
+	VPBROADCASTD 12(DI)(SI*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z14
 	LONG $0x403e1262
@@ -2009,7 +2000,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z15
 	LONG         $0x40361262
 	WORD         $0xfa52
-	VPBROADCASTD 12(R9), Z26
+	VPBROADCASTD 12(R8), Z26
 
 	// VDPBF16PS Z26, Z24, Z16
 	LONG $0x403e8262
@@ -2018,7 +2009,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z17
 	LONG         $0x40368262
 	WORD         $0xca52
-	VPBROADCASTD 12(R9)(SI*1), Z26
+	VPBROADCASTD 12(R8)(BX*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z18
 	LONG $0x403e8262
@@ -2027,7 +2018,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z19
 	LONG         $0x40368262
 	WORD         $0xda52
-	VPBROADCASTD 12(R9)(SI*2), Z26
+	VPBROADCASTD 12(R8)(BX*2), Z26
 
 	// VDPBF16PS Z26, Z24, Z20
 	LONG $0x403e8262
@@ -2036,7 +2027,7 @@ step:
 	// VDPBF16PS Z26, Z25, Z21
 	LONG         $0x40368262
 	WORD         $0xea52
-	VPBROADCASTD 12(R9)(DI*1), Z26
+	VPBROADCASTD 12(R8)(SI*1), Z26
 
 	// VDPBF16PS Z26, Z24, Z22
 	LONG $0x403e8262
@@ -2045,82 +2036,81 @@ step:
 	// VDPBF16PS Z26, Z25, Z23
 	LONG         $0x40368262
 	WORD         $0xfa52
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000100, DX
-	ADDQ         $0x10, BX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
-	ADDQ         $0x10, R9
-	DECQ         R13
+	DECQ         R12
 	JNZ          step
-	MOVLQSX      4(R10), R13
-	SHLQ         $0x04, R13
-	MOVQ         24(AX), R14
+	MOVLQSX      4(R9), R12
+	SHLQ         $0x05, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
+	JZ           plain0
+	MOVQ         48(AX), R14
 	TESTQ        R14, R14
-	JZ           plain00
-	MOVQ         48(AX), R15
-	TESTQ        R15, R15
-	JZ           centred00
-	VPMOVZXBD    (R15)(R13*1), Z25
-	VPBROADCASTD 200(AX), Z26
+	JZ           centred0
+	VPMOVZXBD    (R14)(R12*1), Z25
+	VPBROADCASTD 104(AX), Z26
 	VPSUBD       Z25, Z26, Z26
 	VCVTDQ2PS    Z26, Z26
-	MOVQ         312(AX), R15
-	ADDQ         R12, R15
-	VBROADCASTSS (R15), Z24
+	MOVQ         216(AX), R14
+	ADDQ         R11, R14
+	VBROADCASTSS (R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z0, Z0
-	VBROADCASTSS 4(R15), Z24
+	VBROADCASTSS 4(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z2, Z2
-	VBROADCASTSS 8(R15), Z24
+	VBROADCASTSS 8(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z4, Z4
-	VBROADCASTSS 12(R15), Z24
+	VBROADCASTSS 12(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z6, Z6
-	VBROADCASTSS 16(R15), Z24
+	VBROADCASTSS 16(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z8, Z8
-	VBROADCASTSS 20(R15), Z24
+	VBROADCASTSS 20(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z10, Z10
-	VBROADCASTSS 24(R15), Z24
+	VBROADCASTSS 24(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z12, Z12
-	VBROADCASTSS 28(R15), Z24
+	VBROADCASTSS 28(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z14, Z14
-	VBROADCASTSS 32(R15), Z24
+	VBROADCASTSS 32(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z16, Z16
-	VBROADCASTSS 36(R15), Z24
+	VBROADCASTSS 36(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z18, Z18
-	VBROADCASTSS 40(R15), Z24
+	VBROADCASTSS 40(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z20, Z20
-	VBROADCASTSS 44(R15), Z24
+	VBROADCASTSS 44(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z22, Z22
 
-centred00:
-	LEAQ      (R13), R15
-	MOVQ      192(AX), BP
-	CMPQ      BP, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R14)(R15*2), Z26
+centred0:
+	LEAQ      (R12), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R13)(R14*2), Z26
 	VPSLLD    $0x10, Z26, Z26
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R14)(R15*2), Z26
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R13)(R14*2), Z26
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R14)(R15*4), Z26
+scales032:
+	VMOVUPS (R13)(R14*4), Z26
 
-scales00done:
+scales0done:
 	VMULPS    Z26, Z0, Z0
 	VMULPS    Z26, Z2, Z2
 	VMULPS    Z26, Z4, Z4
@@ -2133,172 +2123,172 @@ scales00done:
 	VMULPS    Z26, Z18, Z18
 	VMULPS    Z26, Z20, Z20
 	VMULPS    Z26, Z22, Z22
-	MOVQ      72(AX), R14
-	TESTQ     R14, R14
-	JZ        plain00
-	LEAQ      (R13), R13
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R14)(R13*2), Z26
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
+	JZ        plain0
+	LEAQ      (R12), R12
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R13)(R12*2), Z26
 	VPSLLD    $0x10, Z26, Z26
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R14)(R13*2), Z26
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R13)(R12*2), Z26
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R14)(R13*4), Z26
+biases032:
+	VMOVUPS (R13)(R12*4), Z26
 
-biases00done:
-	MOVQ         312(AX), R13
-	ADDQ         R12, R13
-	VBROADCASTSS (R13), Z24
+biases0done:
+	MOVQ         216(AX), R12
+	ADDQ         R11, R12
+	VBROADCASTSS (R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z0, Z0
-	VBROADCASTSS 4(R13), Z24
+	VBROADCASTSS 4(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z2, Z2
-	VBROADCASTSS 8(R13), Z24
+	VBROADCASTSS 8(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z4, Z4
-	VBROADCASTSS 12(R13), Z24
+	VBROADCASTSS 12(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z6, Z6
-	VBROADCASTSS 16(R13), Z24
+	VBROADCASTSS 16(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z8, Z8
-	VBROADCASTSS 20(R13), Z24
+	VBROADCASTSS 20(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z10, Z10
-	VBROADCASTSS 24(R13), Z24
+	VBROADCASTSS 24(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z12, Z12
-	VBROADCASTSS 28(R13), Z24
+	VBROADCASTSS 28(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z14, Z14
-	VBROADCASTSS 32(R13), Z24
+	VBROADCASTSS 32(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z16, Z16
-	VBROADCASTSS 36(R13), Z24
+	VBROADCASTSS 36(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z18, Z18
-	VBROADCASTSS 40(R13), Z24
+	VBROADCASTSS 40(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z20, Z20
-	VBROADCASTSS 44(R13), Z24
+	VBROADCASTSS 44(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z22, Z22
 
-plain00:
-	MOVQ         344(AX), R13
-	VADDPS       (R13), Z0, Z0
-	VMOVUPS      Z0, (R13)
+plain0:
+	MOVQ         248(AX), R12
+	VADDPS       (R12), Z0, Z0
+	VMOVUPS      Z0, (R12)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R13), Z2, Z2
-	VMOVUPS      Z2, 128(R13)
+	VADDPS       128(R12), Z2, Z2
+	VMOVUPS      Z2, 128(R12)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R13), Z4, Z4
-	VMOVUPS      Z4, 256(R13)
+	VADDPS       256(R12), Z4, Z4
+	VMOVUPS      Z4, 256(R12)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R13), Z6, Z6
-	VMOVUPS      Z6, 384(R13)
+	VADDPS       384(R12), Z6, Z6
+	VMOVUPS      Z6, 384(R12)
 	VPXORD       Z6, Z6, Z6
-	VADDPS       512(R13), Z8, Z8
-	VMOVUPS      Z8, 512(R13)
+	VADDPS       512(R12), Z8, Z8
+	VMOVUPS      Z8, 512(R12)
 	VPXORD       Z8, Z8, Z8
-	VADDPS       640(R13), Z10, Z10
-	VMOVUPS      Z10, 640(R13)
+	VADDPS       640(R12), Z10, Z10
+	VMOVUPS      Z10, 640(R12)
 	VPXORD       Z10, Z10, Z10
-	VADDPS       768(R13), Z12, Z12
-	VMOVUPS      Z12, 768(R13)
+	VADDPS       768(R12), Z12, Z12
+	VMOVUPS      Z12, 768(R12)
 	VPXORD       Z12, Z12, Z12
-	VADDPS       896(R13), Z14, Z14
-	VMOVUPS      Z14, 896(R13)
+	VADDPS       896(R12), Z14, Z14
+	VMOVUPS      Z14, 896(R12)
 	VPXORD       Z14, Z14, Z14
-	VADDPS       1024(R13), Z16, Z16
-	VMOVUPS      Z16, 1024(R13)
+	VADDPS       1024(R12), Z16, Z16
+	VMOVUPS      Z16, 1024(R12)
 	VPXORD       Z16, Z16, Z16
-	VADDPS       1152(R13), Z18, Z18
-	VMOVUPS      Z18, 1152(R13)
+	VADDPS       1152(R12), Z18, Z18
+	VMOVUPS      Z18, 1152(R12)
 	VPXORD       Z18, Z18, Z18
-	VADDPS       1280(R13), Z20, Z20
-	VMOVUPS      Z20, 1280(R13)
+	VADDPS       1280(R12), Z20, Z20
+	VMOVUPS      Z20, 1280(R12)
 	VPXORD       Z20, Z20, Z20
-	VADDPS       1408(R13), Z22, Z22
-	VMOVUPS      Z22, 1408(R13)
+	VADDPS       1408(R12), Z22, Z22
+	VMOVUPS      Z22, 1408(R12)
 	VPXORD       Z22, Z22, Z22
-	MOVLQSX      4(R10), R13
-	SHLQ         $0x04, R13
-	MOVQ         120(AX), R14
+	MOVLQSX      4(R9), R12
+	SHLQ         $0x05, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
+	JZ           plain1
+	MOVQ         48(AX), R14
 	TESTQ        R14, R14
-	JZ           plain10
-	MOVQ         144(AX), R15
-	TESTQ        R15, R15
-	JZ           centred10
-	VPMOVZXBD    (R15)(R13*1), Z25
-	VPBROADCASTD 200(AX), Z26
+	JZ           centred1
+	VPMOVZXBD    16(R14)(R12*1), Z25
+	VPBROADCASTD 104(AX), Z26
 	VPSUBD       Z25, Z26, Z26
 	VCVTDQ2PS    Z26, Z26
-	MOVQ         312(AX), R15
-	ADDQ         R12, R15
-	VBROADCASTSS (R15), Z24
+	MOVQ         216(AX), R14
+	ADDQ         R11, R14
+	VBROADCASTSS (R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z1, Z1
-	VBROADCASTSS 4(R15), Z24
+	VBROADCASTSS 4(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z3, Z3
-	VBROADCASTSS 8(R15), Z24
+	VBROADCASTSS 8(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z5, Z5
-	VBROADCASTSS 12(R15), Z24
+	VBROADCASTSS 12(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z7, Z7
-	VBROADCASTSS 16(R15), Z24
+	VBROADCASTSS 16(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z9, Z9
-	VBROADCASTSS 20(R15), Z24
+	VBROADCASTSS 20(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z11, Z11
-	VBROADCASTSS 24(R15), Z24
+	VBROADCASTSS 24(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z13, Z13
-	VBROADCASTSS 28(R15), Z24
+	VBROADCASTSS 28(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z15, Z15
-	VBROADCASTSS 32(R15), Z24
+	VBROADCASTSS 32(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z17, Z17
-	VBROADCASTSS 36(R15), Z24
+	VBROADCASTSS 36(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z19, Z19
-	VBROADCASTSS 40(R15), Z24
+	VBROADCASTSS 40(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z21, Z21
-	VBROADCASTSS 44(R15), Z24
+	VBROADCASTSS 44(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z23, Z23
 
-centred10:
-	LEAQ      (R13), R15
-	MOVQ      192(AX), BP
-	CMPQ      BP, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R14)(R15*2), Z26
+centred1:
+	LEAQ      16(R12), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R13)(R14*2), Z26
 	VPSLLD    $0x10, Z26, Z26
-	JMP       scales10done
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R14)(R15*2), Z26
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R13)(R14*2), Z26
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R14)(R15*4), Z26
+scales132:
+	VMOVUPS (R13)(R14*4), Z26
 
-scales10done:
+scales1done:
 	VMULPS    Z26, Z1, Z1
 	VMULPS    Z26, Z3, Z3
 	VMULPS    Z26, Z5, Z5
@@ -2311,107 +2301,107 @@ scales10done:
 	VMULPS    Z26, Z19, Z19
 	VMULPS    Z26, Z21, Z21
 	VMULPS    Z26, Z23, Z23
-	MOVQ      168(AX), R14
-	TESTQ     R14, R14
-	JZ        plain10
-	LEAQ      (R13), R13
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R14)(R13*2), Z26
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
+	JZ        plain1
+	LEAQ      16(R12), R12
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R13)(R12*2), Z26
 	VPSLLD    $0x10, Z26, Z26
-	JMP       biases10done
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R14)(R13*2), Z26
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R13)(R12*2), Z26
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R14)(R13*4), Z26
+biases132:
+	VMOVUPS (R13)(R12*4), Z26
 
-biases10done:
-	MOVQ         312(AX), R13
-	ADDQ         R12, R13
-	VBROADCASTSS (R13), Z24
+biases1done:
+	MOVQ         216(AX), R12
+	ADDQ         R11, R12
+	VBROADCASTSS (R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z1, Z1
-	VBROADCASTSS 4(R13), Z24
+	VBROADCASTSS 4(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z3, Z3
-	VBROADCASTSS 8(R13), Z24
+	VBROADCASTSS 8(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z5, Z5
-	VBROADCASTSS 12(R13), Z24
+	VBROADCASTSS 12(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z7, Z7
-	VBROADCASTSS 16(R13), Z24
+	VBROADCASTSS 16(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z9, Z9
-	VBROADCASTSS 20(R13), Z24
+	VBROADCASTSS 20(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z11, Z11
-	VBROADCASTSS 24(R13), Z24
+	VBROADCASTSS 24(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z13, Z13
-	VBROADCASTSS 28(R13), Z24
+	VBROADCASTSS 28(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z15, Z15
-	VBROADCASTSS 32(R13), Z24
+	VBROADCASTSS 32(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z17, Z17
-	VBROADCASTSS 36(R13), Z24
+	VBROADCASTSS 36(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z19, Z19
-	VBROADCASTSS 40(R13), Z24
+	VBROADCASTSS 40(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z21, Z21
-	VBROADCASTSS 44(R13), Z24
+	VBROADCASTSS 44(R12), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z23, Z23
 
-plain10:
-	MOVQ    344(AX), R13
-	VADDPS  64(R13), Z1, Z1
-	VMOVUPS Z1, 64(R13)
+plain1:
+	MOVQ    248(AX), R12
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, 64(R12)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R13), Z3, Z3
-	VMOVUPS Z3, 192(R13)
+	VADDPS  192(R12), Z3, Z3
+	VMOVUPS Z3, 192(R12)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R13), Z5, Z5
-	VMOVUPS Z5, 320(R13)
+	VADDPS  320(R12), Z5, Z5
+	VMOVUPS Z5, 320(R12)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R13), Z7, Z7
-	VMOVUPS Z7, 448(R13)
+	VADDPS  448(R12), Z7, Z7
+	VMOVUPS Z7, 448(R12)
 	VPXORD  Z7, Z7, Z7
-	VADDPS  576(R13), Z9, Z9
-	VMOVUPS Z9, 576(R13)
+	VADDPS  576(R12), Z9, Z9
+	VMOVUPS Z9, 576(R12)
 	VPXORD  Z9, Z9, Z9
-	VADDPS  704(R13), Z11, Z11
-	VMOVUPS Z11, 704(R13)
+	VADDPS  704(R12), Z11, Z11
+	VMOVUPS Z11, 704(R12)
 	VPXORD  Z11, Z11, Z11
-	VADDPS  832(R13), Z13, Z13
-	VMOVUPS Z13, 832(R13)
+	VADDPS  832(R12), Z13, Z13
+	VMOVUPS Z13, 832(R12)
 	VPXORD  Z13, Z13, Z13
-	VADDPS  960(R13), Z15, Z15
-	VMOVUPS Z15, 960(R13)
+	VADDPS  960(R12), Z15, Z15
+	VMOVUPS Z15, 960(R12)
 	VPXORD  Z15, Z15, Z15
-	VADDPS  1088(R13), Z17, Z17
-	VMOVUPS Z17, 1088(R13)
+	VADDPS  1088(R12), Z17, Z17
+	VMOVUPS Z17, 1088(R12)
 	VPXORD  Z17, Z17, Z17
-	VADDPS  1216(R13), Z19, Z19
-	VMOVUPS Z19, 1216(R13)
+	VADDPS  1216(R12), Z19, Z19
+	VMOVUPS Z19, 1216(R12)
 	VPXORD  Z19, Z19, Z19
-	VADDPS  1344(R13), Z21, Z21
-	VMOVUPS Z21, 1344(R13)
+	VADDPS  1344(R12), Z21, Z21
+	VMOVUPS Z21, 1344(R12)
 	VPXORD  Z21, Z21, Z21
-	VADDPS  1472(R13), Z23, Z23
-	VMOVUPS Z23, 1472(R13)
+	VADDPS  1472(R12), Z23, Z23
+	VMOVUPS Z23, 1472(R12)
 	VPXORD  Z23, Z23, Z23
-	MOVQ    336(AX), R13
-	LEAQ    (R12)(R13*4), R12
-	ADDQ    $0x08, R10
-	DECQ    R11
+	MOVQ    240(AX), R12
+	LEAQ    (R11)(R12*4), R11
+	ADDQ    $0x08, R9
+	DECQ    R10
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -2439,39 +2429,37 @@ GLOBL codes<>(SB), RODATA|NOPTR, $64
 TEXT ·direct4x1BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z3
-	VPBROADCASTD 200(AX), Z4
+	VPBROADCASTD 104(AX), Z4
 	VPSUBD       Z4, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VPSRLD       $0x10, Z3, Z3
 	VPMOVDW      Z3, Y2
 	VINSERTI64X4 $0x01, Y2, Z2, Z2
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), SI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), BX
 	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (SI)
-	VMOVDQU32    Z0, 64(SI)
+	VMOVDQU32    Z0, (BX)
+	VMOVDQU32    Z0, 64(BX)
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
-	MOVQ         208(AX), SI
-	MOVQ         216(AX), DI
-	XORQ         R8, R8
+	MOVQ         112(AX), BX
+	MOVQ         120(AX), SI
+	XORQ         DI, DI
 
 block:
-	MOVLQSX (SI), R9
+	MOVLQSX (BX), R8
 
 step:
 	VMOVDQU32    (CX), Z3
+	VMOVDQU32    64(CX), Z4
 	PREFETCHT0   2048(CX)
-	ADDQ         $0x40, CX
-	VMOVDQU32    (DX), Z4
-	PREFETCHT0   2048(DX)
-	ADDQ         $0x40, DX
+	PREFETCHT0   2112(CX)
+	ADDQ         $0x00000080, CX
 	VPERMW       Z2, Z3, Z5
 	VPERMW       Z2, Z4, Z6
-	VPBROADCASTD (BX), Z7
+	VPBROADCASTD (DX), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2484,7 +2472,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x08, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 4(BX), Z7
+	VPBROADCASTD 4(DX), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2497,7 +2485,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x04, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 8(BX), Z7
+	VPBROADCASTD 8(DX), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2510,7 +2498,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x0c, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 12(BX), Z7
+	VPBROADCASTD 12(DX), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2519,149 +2507,149 @@ step:
 	// VDPBF16PS Z7, Z6, Z1
 	LONG         $0x484ef262
 	WORD         $0xcf52
-	ADDQ         $0x10, BX
-	DECQ         R9
+	ADDQ         $0x10, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain0
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain00
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JZ           centred00
-	VPMOVZXBD    (R11)(R9*1), Z4
-	VPBROADCASTD 200(AX), Z5
+	JZ           centred0
+	VPMOVZXBD    (R10)(R8*1), Z4
+	VPBROADCASTD 104(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z3
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z0, Z0
 
-centred00:
-	LEAQ      (R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R10)(R11*2), Z5
+centred0:
+	LEAQ      (R8), R10
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R9)(R10*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R10)(R11*2), Z5
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R9)(R10*2), Z5
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R10)(R11*4), Z5
+scales032:
+	VMOVUPS (R9)(R10*4), Z5
 
-scales00done:
+scales0done:
 	VMULPS    Z5, Z0, Z0
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
-	JZ        plain00
-	LEAQ      (R9), R9
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R10)(R9*2), Z5
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain0
+	LEAQ      (R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R9)(R8*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R10)(R9*2), Z5
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R9)(R8*2), Z5
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R10)(R9*4), Z5
+biases032:
+	VMOVUPS (R9)(R8*4), Z5
 
-biases00done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z3
+biases0done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z0, Z0
 
-plain00:
-	MOVQ         344(AX), R9
-	VADDPS       (R9), Z0, Z0
-	VMOVUPS      Z0, (R9)
+plain0:
+	MOVQ         248(AX), R8
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         120(AX), R10
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	TESTQ        R9, R9
+	JZ           plain1
+	MOVQ         48(AX), R10
 	TESTQ        R10, R10
-	JZ           plain10
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JZ           centred10
-	VPMOVZXBD    (R11)(R9*1), Z4
-	VPBROADCASTD 200(AX), Z5
+	JZ           centred1
+	VPMOVZXBD    16(R10)(R8*1), Z4
+	VPBROADCASTD 104(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         312(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z3
+	MOVQ         216(AX), R10
+	ADDQ         DI, R10
+	VBROADCASTSS (R10), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z1, Z1
 
-centred10:
-	LEAQ      (R9), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R10)(R11*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	JMP       scales10done
-
-scales1016:
-	VCVTPH2PS (R10)(R11*2), Z5
-	JMP       scales10done
-
-scales1032:
-	VMOVUPS (R10)(R11*4), Z5
-
-scales10done:
-	VMULPS    Z5, Z1, Z1
-	MOVQ      168(AX), R10
-	TESTQ     R10, R10
-	JZ        plain10
-	LEAQ      (R9), R9
-	MOVQ      192(AX), R11
+centred1:
+	LEAQ      16(R8), R10
+	MOVQ      96(AX), R11
 	CMPQ      R11, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R10)(R9*2), Z5
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R9)(R10*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	JMP       biases10done
+	JMP       scales1done
 
-biases1016:
-	VCVTPH2PS (R10)(R9*2), Z5
-	JMP       biases10done
+scales116:
+	VCVTPH2PS (R9)(R10*2), Z5
+	JMP       scales1done
 
-biases1032:
-	VMOVUPS (R10)(R9*4), Z5
+scales132:
+	VMOVUPS (R9)(R10*4), Z5
 
-biases10done:
-	MOVQ         312(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z3
+scales1done:
+	VMULPS    Z5, Z1, Z1
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
+	JZ        plain1
+	LEAQ      16(R8), R8
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R9)(R8*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	JMP       biases1done
+
+biases116:
+	VCVTPH2PS (R9)(R8*2), Z5
+	JMP       biases1done
+
+biases132:
+	VMOVUPS (R9)(R8*4), Z5
+
+biases1done:
+	MOVQ         216(AX), R8
+	ADDQ         DI, R8
+	VBROADCASTSS (R8), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z1, Z1
 
-plain10:
-	MOVQ    344(AX), R9
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
+plain1:
+	MOVQ    248(AX), R8
+	VADDPS  64(R8), Z1, Z1
+	VMOVUPS Z1, 64(R8)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    336(AX), R9
-	LEAQ    (R8)(R9*4), R8
-	ADDQ    $0x08, SI
-	DECQ    DI
+	MOVQ    240(AX), R8
+	LEAQ    (DI)(R8*4), DI
+	ADDQ    $0x08, BX
+	DECQ    SI
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -2671,41 +2659,39 @@ plain10:
 TEXT ·direct4x2BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z5
-	VPBROADCASTD 200(AX), Z6
+	VPBROADCASTD 104(AX), Z6
 	VPSUBD       Z6, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
 	VPSRLD       $0x10, Z5, Z5
 	VPMOVDW      Z5, Y4
 	VINSERTI64X4 $0x01, Y4, Z4, Z4
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), DI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), SI
 	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (DI)
-	VMOVDQU32    Z0, 64(DI)
-	VMOVDQU32    Z0, 128(DI)
-	VMOVDQU32    Z0, 192(DI)
+	VMOVDQU32    Z0, (SI)
+	VMOVDQU32    Z0, 64(SI)
+	VMOVDQU32    Z0, 128(SI)
+	VMOVDQU32    Z0, 192(SI)
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVQ         208(AX), DI
-	MOVQ         216(AX), R8
-	XORQ         R9, R9
+	MOVQ         112(AX), SI
+	MOVQ         120(AX), DI
+	XORQ         R8, R8
 
 block:
-	MOVLQSX (DI), R10
+	MOVLQSX (SI), R9
 
 step:
 	VMOVDQU32    (CX), Z5
-	ADDQ         $0x40, CX
-	VMOVDQU32    (DX), Z6
-	ADDQ         $0x40, DX
+	VMOVDQU32    64(CX), Z6
+	ADDQ         $0x00000080, CX
 	VPERMW       Z4, Z5, Z7
 	VPERMW       Z4, Z6, Z8
-	VPBROADCASTD (BX), Z9
+	VPBROADCASTD (DX), Z9
 
 	// VDPBF16PS Z9, Z7, Z0
 	LONG $0x4846d262
@@ -2714,7 +2700,7 @@ step:
 	// VDPBF16PS Z9, Z8, Z1
 	LONG         $0x483ed262
 	WORD         $0xc952
-	VPBROADCASTD (BX)(SI*1), Z9
+	VPBROADCASTD (DX)(BX*1), Z9
 
 	// VDPBF16PS Z9, Z7, Z2
 	LONG $0x4846d262
@@ -2727,7 +2713,7 @@ step:
 	VPERMW       Z4, Z7, Z7
 	VPSRLD       $0x08, Z6, Z8
 	VPERMW       Z4, Z8, Z8
-	VPBROADCASTD 4(BX), Z9
+	VPBROADCASTD 4(DX), Z9
 
 	// VDPBF16PS Z9, Z7, Z0
 	LONG $0x4846d262
@@ -2736,7 +2722,7 @@ step:
 	// VDPBF16PS Z9, Z8, Z1
 	LONG         $0x483ed262
 	WORD         $0xc952
-	VPBROADCASTD 4(BX)(SI*1), Z9
+	VPBROADCASTD 4(DX)(BX*1), Z9
 
 	// VDPBF16PS Z9, Z7, Z2
 	LONG $0x4846d262
@@ -2749,7 +2735,7 @@ step:
 	VPERMW       Z4, Z7, Z7
 	VPSRLD       $0x04, Z6, Z8
 	VPERMW       Z4, Z8, Z8
-	VPBROADCASTD 8(BX), Z9
+	VPBROADCASTD 8(DX), Z9
 
 	// VDPBF16PS Z9, Z7, Z0
 	LONG $0x4846d262
@@ -2758,7 +2744,7 @@ step:
 	// VDPBF16PS Z9, Z8, Z1
 	LONG         $0x483ed262
 	WORD         $0xc952
-	VPBROADCASTD 8(BX)(SI*1), Z9
+	VPBROADCASTD 8(DX)(BX*1), Z9
 
 	// VDPBF16PS Z9, Z7, Z2
 	LONG $0x4846d262
@@ -2771,7 +2757,7 @@ step:
 	VPERMW       Z4, Z7, Z7
 	VPSRLD       $0x0c, Z6, Z8
 	VPERMW       Z4, Z8, Z8
-	VPBROADCASTD 12(BX), Z9
+	VPBROADCASTD 12(DX), Z9
 
 	// VDPBF16PS Z9, Z7, Z0
 	LONG $0x4846d262
@@ -2780,7 +2766,7 @@ step:
 	// VDPBF16PS Z9, Z8, Z1
 	LONG         $0x483ed262
 	WORD         $0xc952
-	VPBROADCASTD 12(BX)(SI*1), Z9
+	VPBROADCASTD 12(DX)(BX*1), Z9
 
 	// VDPBF16PS Z9, Z7, Z2
 	LONG $0x4846d262
@@ -2789,169 +2775,169 @@ step:
 	// VDPBF16PS Z9, Z8, Z3
 	LONG         $0x483ed262
 	WORD         $0xd952
-	ADDQ         $0x10, BX
-	DECQ         R10
+	ADDQ         $0x10, DX
+	DECQ         R9
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain0
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain00
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JZ           centred00
-	VPMOVZXBD    (R12)(R10*1), Z6
-	VPBROADCASTD 200(AX), Z7
+	JZ           centred0
+	VPMOVZXBD    (R11)(R9*1), Z6
+	VPBROADCASTD 104(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z5
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R12), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z2, Z2
 
-centred00:
-	LEAQ      (R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R11)(R12*2), Z7
+centred0:
+	LEAQ      (R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R10)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R11)(R12*2), Z7
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R10)(R11*2), Z7
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R11)(R12*4), Z7
+scales032:
+	VMOVUPS (R10)(R11*4), Z7
 
-scales00done:
+scales0done:
 	VMULPS    Z7, Z0, Z0
 	VMULPS    Z7, Z2, Z2
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
-	JZ        plain00
-	LEAQ      (R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R11)(R10*2), Z7
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain0
+	LEAQ      (R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R10)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R11)(R10*2), Z7
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R10)(R9*2), Z7
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R11)(R10*4), Z7
+biases032:
+	VMOVUPS (R10)(R9*4), Z7
 
-biases00done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z5
+biases0done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R10), Z5
+	VBROADCASTSS 4(R9), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z2, Z2
 
-plain00:
-	MOVQ         344(AX), R10
-	VADDPS       (R10), Z0, Z0
-	VMOVUPS      Z0, (R10)
+plain0:
+	MOVQ         248(AX), R9
+	VADDPS       (R9), Z0, Z0
+	VMOVUPS      Z0, (R9)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R10), Z2, Z2
-	VMOVUPS      Z2, 128(R10)
+	VADDPS       128(R9), Z2, Z2
+	VMOVUPS      Z2, 128(R9)
 	VPXORD       Z2, Z2, Z2
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         120(AX), R11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	TESTQ        R10, R10
+	JZ           plain1
+	MOVQ         48(AX), R11
 	TESTQ        R11, R11
-	JZ           plain10
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JZ           centred10
-	VPMOVZXBD    (R12)(R10*1), Z6
-	VPBROADCASTD 200(AX), Z7
+	JZ           centred1
+	VPMOVZXBD    16(R11)(R9*1), Z6
+	VPBROADCASTD 104(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         312(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z5
+	MOVQ         216(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R12), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z3, Z3
 
-centred10:
-	LEAQ      (R10), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R11)(R12*2), Z7
+centred1:
+	LEAQ      16(R9), R11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R10)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       scales10done
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R11)(R12*2), Z7
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R10)(R11*2), Z7
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R11)(R12*4), Z7
+scales132:
+	VMOVUPS (R10)(R11*4), Z7
 
-scales10done:
+scales1done:
 	VMULPS    Z7, Z1, Z1
 	VMULPS    Z7, Z3, Z3
-	MOVQ      168(AX), R11
-	TESTQ     R11, R11
-	JZ        plain10
-	LEAQ      (R10), R10
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R11)(R10*2), Z7
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
+	JZ        plain1
+	LEAQ      16(R9), R9
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R10)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       biases10done
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R11)(R10*2), Z7
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R10)(R9*2), Z7
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R11)(R10*4), Z7
+biases132:
+	VMOVUPS (R10)(R9*4), Z7
 
-biases10done:
-	MOVQ         312(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z5
+biases1done:
+	MOVQ         216(AX), R9
+	ADDQ         R8, R9
+	VBROADCASTSS (R9), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R10), Z5
+	VBROADCASTSS 4(R9), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z3, Z3
 
-plain10:
-	MOVQ    344(AX), R10
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
+plain1:
+	MOVQ    248(AX), R9
+	VADDPS  64(R9), Z1, Z1
+	VMOVUPS Z1, 64(R9)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R10), Z3, Z3
-	VMOVUPS Z3, 192(R10)
+	VADDPS  192(R9), Z3, Z3
+	VMOVUPS Z3, 192(R9)
 	VPXORD  Z3, Z3, Z3
-	MOVQ    336(AX), R10
-	LEAQ    (R9)(R10*4), R9
-	ADDQ    $0x08, DI
-	DECQ    R8
+	MOVQ    240(AX), R9
+	LEAQ    (R8)(R9*4), R8
+	ADDQ    $0x08, SI
+	DECQ    DI
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -2961,27 +2947,26 @@ plain10:
 TEXT ·direct4x4BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z9
-	VPBROADCASTD 200(AX), Z10
+	VPBROADCASTD 104(AX), Z10
 	VPSUBD       Z10, Z9, Z9
 	VCVTDQ2PS    Z9, Z9
 	VPSRLD       $0x10, Z9, Z9
 	VPMOVDW      Z9, Y8
 	VINSERTI64X4 $0x01, Y8, Z8, Z8
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	MOVQ         344(AX), R8
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         248(AX), DI
 	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (R8)
-	VMOVDQU32    Z0, 64(R8)
-	VMOVDQU32    Z0, 128(R8)
-	VMOVDQU32    Z0, 192(R8)
-	VMOVDQU32    Z0, 256(R8)
-	VMOVDQU32    Z0, 320(R8)
-	VMOVDQU32    Z0, 384(R8)
-	VMOVDQU32    Z0, 448(R8)
+	VMOVDQU32    Z0, (DI)
+	VMOVDQU32    Z0, 64(DI)
+	VMOVDQU32    Z0, 128(DI)
+	VMOVDQU32    Z0, 192(DI)
+	VMOVDQU32    Z0, 256(DI)
+	VMOVDQU32    Z0, 320(DI)
+	VMOVDQU32    Z0, 384(DI)
+	VMOVDQU32    Z0, 448(DI)
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -2990,21 +2975,20 @@ TEXT ·direct4x4BF16(SB), NOSPLIT, $0-8
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVQ         208(AX), R8
-	MOVQ         216(AX), R9
-	XORQ         R10, R10
+	MOVQ         112(AX), DI
+	MOVQ         120(AX), R8
+	XORQ         R9, R9
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX (DI), R10
 
 step:
 	VMOVDQU32    (CX), Z9
-	ADDQ         $0x40, CX
-	VMOVDQU32    (DX), Z10
-	ADDQ         $0x40, DX
+	VMOVDQU32    64(CX), Z10
+	ADDQ         $0x00000080, CX
 	VPERMW       Z8, Z9, Z11
 	VPERMW       Z8, Z10, Z12
-	VPBROADCASTD (BX), Z13
+	VPBROADCASTD (DX), Z13
 
 	// VDPBF16PS Z13, Z11, Z0
 	LONG $0x4826d262
@@ -3013,7 +2997,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z1
 	LONG         $0x481ed262
 	WORD         $0xcd52
-	VPBROADCASTD (BX)(SI*1), Z13
+	VPBROADCASTD (DX)(BX*1), Z13
 
 	// VDPBF16PS Z13, Z11, Z2
 	LONG $0x4826d262
@@ -3022,7 +3006,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z3
 	LONG         $0x481ed262
 	WORD         $0xdd52
-	VPBROADCASTD (BX)(SI*2), Z13
+	VPBROADCASTD (DX)(BX*2), Z13
 
 	// VDPBF16PS Z13, Z11, Z4
 	LONG $0x4826d262
@@ -3031,7 +3015,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z5
 	LONG         $0x481ed262
 	WORD         $0xed52
-	VPBROADCASTD (BX)(DI*1), Z13
+	VPBROADCASTD (DX)(SI*1), Z13
 
 	// VDPBF16PS Z13, Z11, Z6
 	LONG $0x4826d262
@@ -3044,7 +3028,7 @@ step:
 	VPERMW       Z8, Z11, Z11
 	VPSRLD       $0x08, Z10, Z12
 	VPERMW       Z8, Z12, Z12
-	VPBROADCASTD 4(BX), Z13
+	VPBROADCASTD 4(DX), Z13
 
 	// VDPBF16PS Z13, Z11, Z0
 	LONG $0x4826d262
@@ -3053,7 +3037,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z1
 	LONG         $0x481ed262
 	WORD         $0xcd52
-	VPBROADCASTD 4(BX)(SI*1), Z13
+	VPBROADCASTD 4(DX)(BX*1), Z13
 
 	// VDPBF16PS Z13, Z11, Z2
 	LONG $0x4826d262
@@ -3062,7 +3046,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z3
 	LONG         $0x481ed262
 	WORD         $0xdd52
-	VPBROADCASTD 4(BX)(SI*2), Z13
+	VPBROADCASTD 4(DX)(BX*2), Z13
 
 	// VDPBF16PS Z13, Z11, Z4
 	LONG $0x4826d262
@@ -3071,7 +3055,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z5
 	LONG         $0x481ed262
 	WORD         $0xed52
-	VPBROADCASTD 4(BX)(DI*1), Z13
+	VPBROADCASTD 4(DX)(SI*1), Z13
 
 	// VDPBF16PS Z13, Z11, Z6
 	LONG $0x4826d262
@@ -3084,7 +3068,7 @@ step:
 	VPERMW       Z8, Z11, Z11
 	VPSRLD       $0x04, Z10, Z12
 	VPERMW       Z8, Z12, Z12
-	VPBROADCASTD 8(BX), Z13
+	VPBROADCASTD 8(DX), Z13
 
 	// VDPBF16PS Z13, Z11, Z0
 	LONG $0x4826d262
@@ -3093,7 +3077,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z1
 	LONG         $0x481ed262
 	WORD         $0xcd52
-	VPBROADCASTD 8(BX)(SI*1), Z13
+	VPBROADCASTD 8(DX)(BX*1), Z13
 
 	// VDPBF16PS Z13, Z11, Z2
 	LONG $0x4826d262
@@ -3102,7 +3086,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z3
 	LONG         $0x481ed262
 	WORD         $0xdd52
-	VPBROADCASTD 8(BX)(SI*2), Z13
+	VPBROADCASTD 8(DX)(BX*2), Z13
 
 	// VDPBF16PS Z13, Z11, Z4
 	LONG $0x4826d262
@@ -3111,7 +3095,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z5
 	LONG         $0x481ed262
 	WORD         $0xed52
-	VPBROADCASTD 8(BX)(DI*1), Z13
+	VPBROADCASTD 8(DX)(SI*1), Z13
 
 	// VDPBF16PS Z13, Z11, Z6
 	LONG $0x4826d262
@@ -3124,7 +3108,7 @@ step:
 	VPERMW       Z8, Z11, Z11
 	VPSRLD       $0x0c, Z10, Z12
 	VPERMW       Z8, Z12, Z12
-	VPBROADCASTD 12(BX), Z13
+	VPBROADCASTD 12(DX), Z13
 
 	// VDPBF16PS Z13, Z11, Z0
 	LONG $0x4826d262
@@ -3133,7 +3117,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z1
 	LONG         $0x481ed262
 	WORD         $0xcd52
-	VPBROADCASTD 12(BX)(SI*1), Z13
+	VPBROADCASTD 12(DX)(BX*1), Z13
 
 	// VDPBF16PS Z13, Z11, Z2
 	LONG $0x4826d262
@@ -3142,7 +3126,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z3
 	LONG         $0x481ed262
 	WORD         $0xdd52
-	VPBROADCASTD 12(BX)(SI*2), Z13
+	VPBROADCASTD 12(DX)(BX*2), Z13
 
 	// VDPBF16PS Z13, Z11, Z4
 	LONG $0x4826d262
@@ -3151,7 +3135,7 @@ step:
 	// VDPBF16PS Z13, Z12, Z5
 	LONG         $0x481ed262
 	WORD         $0xed52
-	VPBROADCASTD 12(BX)(DI*1), Z13
+	VPBROADCASTD 12(DX)(SI*1), Z13
 
 	// VDPBF16PS Z13, Z11, Z6
 	LONG $0x4826d262
@@ -3160,209 +3144,209 @@ step:
 	// VDPBF16PS Z13, Z12, Z7
 	LONG         $0x481ed262
 	WORD         $0xfd52
-	ADDQ         $0x10, BX
-	DECQ         R11
+	ADDQ         $0x10, DX
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         24(AX), R12
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	TESTQ        R11, R11
+	JZ           plain0
+	MOVQ         48(AX), R12
 	TESTQ        R12, R12
-	JZ           plain00
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JZ           centred00
-	VPMOVZXBD    (R13)(R11*1), Z10
-	VPBROADCASTD 200(AX), Z11
+	JZ           centred0
+	VPMOVZXBD    (R12)(R10*1), Z10
+	VPBROADCASTD 104(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         312(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z9
+	MOVQ         216(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R13), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R13), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R13), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z6, Z6
 
-centred00:
-	LEAQ      (R11), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R12)(R13*2), Z11
+centred0:
+	LEAQ      (R10), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R11)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R12)(R13*2), Z11
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R11)(R12*2), Z11
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R12)(R13*4), Z11
+scales032:
+	VMOVUPS (R11)(R12*4), Z11
 
-scales00done:
+scales0done:
 	VMULPS    Z11, Z0, Z0
 	VMULPS    Z11, Z2, Z2
 	VMULPS    Z11, Z4, Z4
 	VMULPS    Z11, Z6, Z6
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
-	JZ        plain00
-	LEAQ      (R11), R11
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R12)(R11*2), Z11
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
+	JZ        plain0
+	LEAQ      (R10), R10
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R11)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R12)(R11*2), Z11
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R11)(R10*2), Z11
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R12)(R11*4), Z11
+biases032:
+	VMOVUPS (R11)(R10*4), Z11
 
-biases00done:
-	MOVQ         312(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z9
+biases0done:
+	MOVQ         216(AX), R10
+	ADDQ         R9, R10
+	VBROADCASTSS (R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R11), Z9
+	VBROADCASTSS 4(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R11), Z9
+	VBROADCASTSS 8(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R11), Z9
+	VBROADCASTSS 12(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z6, Z6
 
-plain00:
-	MOVQ         344(AX), R11
-	VADDPS       (R11), Z0, Z0
-	VMOVUPS      Z0, (R11)
+plain0:
+	MOVQ         248(AX), R10
+	VADDPS       (R10), Z0, Z0
+	VMOVUPS      Z0, (R10)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R11), Z2, Z2
-	VMOVUPS      Z2, 128(R11)
+	VADDPS       128(R10), Z2, Z2
+	VMOVUPS      Z2, 128(R10)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R11), Z4, Z4
-	VMOVUPS      Z4, 256(R11)
+	VADDPS       256(R10), Z4, Z4
+	VMOVUPS      Z4, 256(R10)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R11), Z6, Z6
-	VMOVUPS      Z6, 384(R11)
+	VADDPS       384(R10), Z6, Z6
+	VMOVUPS      Z6, 384(R10)
 	VPXORD       Z6, Z6, Z6
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         120(AX), R12
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	TESTQ        R11, R11
+	JZ           plain1
+	MOVQ         48(AX), R12
 	TESTQ        R12, R12
-	JZ           plain10
-	MOVQ         144(AX), R13
-	TESTQ        R13, R13
-	JZ           centred10
-	VPMOVZXBD    (R13)(R11*1), Z10
-	VPBROADCASTD 200(AX), Z11
+	JZ           centred1
+	VPMOVZXBD    16(R12)(R10*1), Z10
+	VPBROADCASTD 104(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         312(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z9
+	MOVQ         216(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R13), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R13), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R13), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z7, Z7
 
-centred10:
-	LEAQ      (R11), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R12)(R13*2), Z11
+centred1:
+	LEAQ      16(R10), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R11)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       scales10done
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R12)(R13*2), Z11
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R11)(R12*2), Z11
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R12)(R13*4), Z11
+scales132:
+	VMOVUPS (R11)(R12*4), Z11
 
-scales10done:
+scales1done:
 	VMULPS    Z11, Z1, Z1
 	VMULPS    Z11, Z3, Z3
 	VMULPS    Z11, Z5, Z5
 	VMULPS    Z11, Z7, Z7
-	MOVQ      168(AX), R12
-	TESTQ     R12, R12
-	JZ        plain10
-	LEAQ      (R11), R11
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R12)(R11*2), Z11
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
+	JZ        plain1
+	LEAQ      16(R10), R10
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R11)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       biases10done
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R12)(R11*2), Z11
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R11)(R10*2), Z11
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R12)(R11*4), Z11
+biases132:
+	VMOVUPS (R11)(R10*4), Z11
 
-biases10done:
-	MOVQ         312(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z9
+biases1done:
+	MOVQ         216(AX), R10
+	ADDQ         R9, R10
+	VBROADCASTSS (R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R11), Z9
+	VBROADCASTSS 4(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R11), Z9
+	VBROADCASTSS 8(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R11), Z9
+	VBROADCASTSS 12(R10), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z7, Z7
 
-plain10:
-	MOVQ    344(AX), R11
-	VADDPS  64(R11), Z1, Z1
-	VMOVUPS Z1, 64(R11)
+plain1:
+	MOVQ    248(AX), R10
+	VADDPS  64(R10), Z1, Z1
+	VMOVUPS Z1, 64(R10)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R11), Z3, Z3
-	VMOVUPS Z3, 192(R11)
+	VADDPS  192(R10), Z3, Z3
+	VMOVUPS Z3, 192(R10)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R11), Z5, Z5
-	VMOVUPS Z5, 320(R11)
+	VADDPS  320(R10), Z5, Z5
+	VMOVUPS Z5, 320(R10)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R11), Z7, Z7
-	VMOVUPS Z7, 448(R11)
+	VADDPS  448(R10), Z7, Z7
+	VMOVUPS Z7, 448(R10)
 	VPXORD  Z7, Z7, Z7
-	MOVQ    336(AX), R11
-	LEAQ    (R10)(R11*4), R10
-	ADDQ    $0x08, R8
-	DECQ    R9
+	MOVQ    240(AX), R10
+	LEAQ    (R9)(R10*4), R9
+	ADDQ    $0x08, DI
+	DECQ    R8
 	JNZ     block
 	VZEROUPPER
 	RET
@@ -3372,36 +3356,35 @@ plain10:
 TEXT ·direct4x8BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z17
-	VPBROADCASTD 200(AX), Z18
+	VPBROADCASTD 104(AX), Z18
 	VPSUBD       Z18, Z17, Z17
 	VCVTDQ2PS    Z17, Z17
 	VPSRLD       $0x10, Z17, Z17
 	VPMOVDW      Z17, Y16
 	VINSERTI64X4 $0x01, Y16, Z16, Z16
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	LEAQ         (BX)(SI*4), R8
-	MOVQ         344(AX), R9
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	LEAQ         (DX)(BX*4), DI
+	MOVQ         248(AX), R8
 	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (R9)
-	VMOVDQU32    Z0, 64(R9)
-	VMOVDQU32    Z0, 128(R9)
-	VMOVDQU32    Z0, 192(R9)
-	VMOVDQU32    Z0, 256(R9)
-	VMOVDQU32    Z0, 320(R9)
-	VMOVDQU32    Z0, 384(R9)
-	VMOVDQU32    Z0, 448(R9)
-	VMOVDQU32    Z0, 512(R9)
-	VMOVDQU32    Z0, 576(R9)
-	VMOVDQU32    Z0, 640(R9)
-	VMOVDQU32    Z0, 704(R9)
-	VMOVDQU32    Z0, 768(R9)
-	VMOVDQU32    Z0, 832(R9)
-	VMOVDQU32    Z0, 896(R9)
-	VMOVDQU32    Z0, 960(R9)
+	VMOVDQU32    Z0, (R8)
+	VMOVDQU32    Z0, 64(R8)
+	VMOVDQU32    Z0, 128(R8)
+	VMOVDQU32    Z0, 192(R8)
+	VMOVDQU32    Z0, 256(R8)
+	VMOVDQU32    Z0, 320(R8)
+	VMOVDQU32    Z0, 384(R8)
+	VMOVDQU32    Z0, 448(R8)
+	VMOVDQU32    Z0, 512(R8)
+	VMOVDQU32    Z0, 576(R8)
+	VMOVDQU32    Z0, 640(R8)
+	VMOVDQU32    Z0, 704(R8)
+	VMOVDQU32    Z0, 768(R8)
+	VMOVDQU32    Z0, 832(R8)
+	VMOVDQU32    Z0, 896(R8)
+	VMOVDQU32    Z0, 960(R8)
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
@@ -3418,21 +3401,20 @@ TEXT ·direct4x8BF16(SB), NOSPLIT, $0-8
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
-	MOVQ         208(AX), R9
-	MOVQ         216(AX), R10
-	XORQ         R11, R11
+	MOVQ         112(AX), R8
+	MOVQ         120(AX), R9
+	XORQ         R10, R10
 
 block:
-	MOVLQSX (R9), R12
+	MOVLQSX (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z17
-	ADDQ         $0x40, CX
-	VMOVDQU32    (DX), Z18
-	ADDQ         $0x40, DX
+	VMOVDQU32    64(CX), Z18
+	ADDQ         $0x00000080, CX
 	VPERMW       Z16, Z17, Z19
 	VPERMW       Z16, Z18, Z20
-	VPBROADCASTD (BX), Z21
+	VPBROADCASTD (DX), Z21
 
 	// VDPBF16PS Z21, Z19, Z0
 	LONG $0x4066b262
@@ -3441,7 +3423,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z1
 	LONG         $0x405eb262
 	WORD         $0xcd52
-	VPBROADCASTD (BX)(SI*1), Z21
+	VPBROADCASTD (DX)(BX*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z2
 	LONG $0x4066b262
@@ -3450,7 +3432,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z3
 	LONG         $0x405eb262
 	WORD         $0xdd52
-	VPBROADCASTD (BX)(SI*2), Z21
+	VPBROADCASTD (DX)(BX*2), Z21
 
 	// VDPBF16PS Z21, Z19, Z4
 	LONG $0x4066b262
@@ -3459,7 +3441,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z5
 	LONG         $0x405eb262
 	WORD         $0xed52
-	VPBROADCASTD (BX)(DI*1), Z21
+	VPBROADCASTD (DX)(SI*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z6
 	LONG $0x4066b262
@@ -3468,7 +3450,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z7
 	LONG         $0x405eb262
 	WORD         $0xfd52
-	VPBROADCASTD (R8), Z21
+	VPBROADCASTD (DI), Z21
 
 	// VDPBF16PS Z21, Z19, Z8
 	LONG $0x40663262
@@ -3477,7 +3459,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z9
 	LONG         $0x405e3262
 	WORD         $0xcd52
-	VPBROADCASTD (R8)(SI*1), Z21
+	VPBROADCASTD (DI)(BX*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z10
 	LONG $0x40663262
@@ -3486,7 +3468,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z11
 	LONG         $0x405e3262
 	WORD         $0xdd52
-	VPBROADCASTD (R8)(SI*2), Z21
+	VPBROADCASTD (DI)(BX*2), Z21
 
 	// VDPBF16PS Z21, Z19, Z12
 	LONG $0x40663262
@@ -3495,7 +3477,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z13
 	LONG         $0x405e3262
 	WORD         $0xed52
-	VPBROADCASTD (R8)(DI*1), Z21
+	VPBROADCASTD (DI)(SI*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z14
 	LONG $0x40663262
@@ -3508,7 +3490,7 @@ step:
 	VPERMW       Z16, Z19, Z19
 	VPSRLD       $0x08, Z18, Z20
 	VPERMW       Z16, Z20, Z20
-	VPBROADCASTD 4(BX), Z21
+	VPBROADCASTD 4(DX), Z21
 
 	// VDPBF16PS Z21, Z19, Z0
 	LONG $0x4066b262
@@ -3517,7 +3499,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z1
 	LONG         $0x405eb262
 	WORD         $0xcd52
-	VPBROADCASTD 4(BX)(SI*1), Z21
+	VPBROADCASTD 4(DX)(BX*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z2
 	LONG $0x4066b262
@@ -3526,7 +3508,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z3
 	LONG         $0x405eb262
 	WORD         $0xdd52
-	VPBROADCASTD 4(BX)(SI*2), Z21
+	VPBROADCASTD 4(DX)(BX*2), Z21
 
 	// VDPBF16PS Z21, Z19, Z4
 	LONG $0x4066b262
@@ -3535,7 +3517,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z5
 	LONG         $0x405eb262
 	WORD         $0xed52
-	VPBROADCASTD 4(BX)(DI*1), Z21
+	VPBROADCASTD 4(DX)(SI*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z6
 	LONG $0x4066b262
@@ -3544,7 +3526,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z7
 	LONG         $0x405eb262
 	WORD         $0xfd52
-	VPBROADCASTD 4(R8), Z21
+	VPBROADCASTD 4(DI), Z21
 
 	// VDPBF16PS Z21, Z19, Z8
 	LONG $0x40663262
@@ -3553,7 +3535,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z9
 	LONG         $0x405e3262
 	WORD         $0xcd52
-	VPBROADCASTD 4(R8)(SI*1), Z21
+	VPBROADCASTD 4(DI)(BX*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z10
 	LONG $0x40663262
@@ -3562,7 +3544,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z11
 	LONG         $0x405e3262
 	WORD         $0xdd52
-	VPBROADCASTD 4(R8)(SI*2), Z21
+	VPBROADCASTD 4(DI)(BX*2), Z21
 
 	// VDPBF16PS Z21, Z19, Z12
 	LONG $0x40663262
@@ -3571,7 +3553,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z13
 	LONG         $0x405e3262
 	WORD         $0xed52
-	VPBROADCASTD 4(R8)(DI*1), Z21
+	VPBROADCASTD 4(DI)(SI*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z14
 	LONG $0x40663262
@@ -3584,7 +3566,7 @@ step:
 	VPERMW       Z16, Z19, Z19
 	VPSRLD       $0x04, Z18, Z20
 	VPERMW       Z16, Z20, Z20
-	VPBROADCASTD 8(BX), Z21
+	VPBROADCASTD 8(DX), Z21
 
 	// VDPBF16PS Z21, Z19, Z0
 	LONG $0x4066b262
@@ -3593,7 +3575,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z1
 	LONG         $0x405eb262
 	WORD         $0xcd52
-	VPBROADCASTD 8(BX)(SI*1), Z21
+	VPBROADCASTD 8(DX)(BX*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z2
 	LONG $0x4066b262
@@ -3602,7 +3584,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z3
 	LONG         $0x405eb262
 	WORD         $0xdd52
-	VPBROADCASTD 8(BX)(SI*2), Z21
+	VPBROADCASTD 8(DX)(BX*2), Z21
 
 	// VDPBF16PS Z21, Z19, Z4
 	LONG $0x4066b262
@@ -3611,7 +3593,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z5
 	LONG         $0x405eb262
 	WORD         $0xed52
-	VPBROADCASTD 8(BX)(DI*1), Z21
+	VPBROADCASTD 8(DX)(SI*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z6
 	LONG $0x4066b262
@@ -3620,7 +3602,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z7
 	LONG         $0x405eb262
 	WORD         $0xfd52
-	VPBROADCASTD 8(R8), Z21
+	VPBROADCASTD 8(DI), Z21
 
 	// VDPBF16PS Z21, Z19, Z8
 	LONG $0x40663262
@@ -3629,7 +3611,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z9
 	LONG         $0x405e3262
 	WORD         $0xcd52
-	VPBROADCASTD 8(R8)(SI*1), Z21
+	VPBROADCASTD 8(DI)(BX*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z10
 	LONG $0x40663262
@@ -3638,7 +3620,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z11
 	LONG         $0x405e3262
 	WORD         $0xdd52
-	VPBROADCASTD 8(R8)(SI*2), Z21
+	VPBROADCASTD 8(DI)(BX*2), Z21
 
 	// VDPBF16PS Z21, Z19, Z12
 	LONG $0x40663262
@@ -3647,7 +3629,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z13
 	LONG         $0x405e3262
 	WORD         $0xed52
-	VPBROADCASTD 8(R8)(DI*1), Z21
+	VPBROADCASTD 8(DI)(SI*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z14
 	LONG $0x40663262
@@ -3660,7 +3642,7 @@ step:
 	VPERMW       Z16, Z19, Z19
 	VPSRLD       $0x0c, Z18, Z20
 	VPERMW       Z16, Z20, Z20
-	VPBROADCASTD 12(BX), Z21
+	VPBROADCASTD 12(DX), Z21
 
 	// VDPBF16PS Z21, Z19, Z0
 	LONG $0x4066b262
@@ -3669,7 +3651,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z1
 	LONG         $0x405eb262
 	WORD         $0xcd52
-	VPBROADCASTD 12(BX)(SI*1), Z21
+	VPBROADCASTD 12(DX)(BX*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z2
 	LONG $0x4066b262
@@ -3678,7 +3660,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z3
 	LONG         $0x405eb262
 	WORD         $0xdd52
-	VPBROADCASTD 12(BX)(SI*2), Z21
+	VPBROADCASTD 12(DX)(BX*2), Z21
 
 	// VDPBF16PS Z21, Z19, Z4
 	LONG $0x4066b262
@@ -3687,7 +3669,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z5
 	LONG         $0x405eb262
 	WORD         $0xed52
-	VPBROADCASTD 12(BX)(DI*1), Z21
+	VPBROADCASTD 12(DX)(SI*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z6
 	LONG $0x4066b262
@@ -3696,7 +3678,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z7
 	LONG         $0x405eb262
 	WORD         $0xfd52
-	VPBROADCASTD 12(R8), Z21
+	VPBROADCASTD 12(DI), Z21
 
 	// VDPBF16PS Z21, Z19, Z8
 	LONG $0x40663262
@@ -3705,7 +3687,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z9
 	LONG         $0x405e3262
 	WORD         $0xcd52
-	VPBROADCASTD 12(R8)(SI*1), Z21
+	VPBROADCASTD 12(DI)(BX*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z10
 	LONG $0x40663262
@@ -3714,7 +3696,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z11
 	LONG         $0x405e3262
 	WORD         $0xdd52
-	VPBROADCASTD 12(R8)(SI*2), Z21
+	VPBROADCASTD 12(DI)(BX*2), Z21
 
 	// VDPBF16PS Z21, Z19, Z12
 	LONG $0x40663262
@@ -3723,7 +3705,7 @@ step:
 	// VDPBF16PS Z21, Z20, Z13
 	LONG         $0x405e3262
 	WORD         $0xed52
-	VPBROADCASTD 12(R8)(DI*1), Z21
+	VPBROADCASTD 12(DI)(SI*1), Z21
 
 	// VDPBF16PS Z21, Z19, Z14
 	LONG $0x40663262
@@ -3732,67 +3714,67 @@ step:
 	// VDPBF16PS Z21, Z20, Z15
 	LONG         $0x405e3262
 	WORD         $0xfd52
-	ADDQ         $0x10, BX
-	ADDQ         $0x10, R8
-	DECQ         R12
+	ADDQ         $0x10, DX
+	ADDQ         $0x10, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         24(AX), R13
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	TESTQ        R12, R12
+	JZ           plain0
+	MOVQ         48(AX), R13
 	TESTQ        R13, R13
-	JZ           plain00
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
-	JZ           centred00
-	VPMOVZXBD    (R14)(R12*1), Z18
-	VPBROADCASTD 200(AX), Z19
+	JZ           centred0
+	VPMOVZXBD    (R13)(R11*1), Z18
+	VPBROADCASTD 104(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         312(AX), R14
-	ADDQ         R11, R14
-	VBROADCASTSS (R14), Z17
+	MOVQ         216(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R14), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R14), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R14), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R14), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R14), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R14), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R14), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z14, Z14
 
-centred00:
-	LEAQ      (R12), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        scales0032
-	JE        scales0016
-	VPMOVZXWD (R13)(R14*2), Z19
+centred0:
+	LEAQ      (R11), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R12)(R13*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       scales00done
+	JMP       scales0done
 
-scales0016:
-	VCVTPH2PS (R13)(R14*2), Z19
-	JMP       scales00done
+scales016:
+	VCVTPH2PS (R12)(R13*2), Z19
+	JMP       scales0done
 
-scales0032:
-	VMOVUPS (R13)(R14*4), Z19
+scales032:
+	VMOVUPS (R12)(R13*4), Z19
 
-scales00done:
+scales0done:
 	VMULPS    Z19, Z0, Z0
 	VMULPS    Z19, Z2, Z2
 	VMULPS    Z19, Z4, Z4
@@ -3801,136 +3783,136 @@ scales00done:
 	VMULPS    Z19, Z10, Z10
 	VMULPS    Z19, Z12, Z12
 	VMULPS    Z19, Z14, Z14
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
-	JZ        plain00
-	LEAQ      (R12), R12
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases0032
-	JE        biases0016
-	VPMOVZXWD (R13)(R12*2), Z19
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
+	JZ        plain0
+	LEAQ      (R11), R11
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R12)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       biases00done
+	JMP       biases0done
 
-biases0016:
-	VCVTPH2PS (R13)(R12*2), Z19
-	JMP       biases00done
+biases016:
+	VCVTPH2PS (R12)(R11*2), Z19
+	JMP       biases0done
 
-biases0032:
-	VMOVUPS (R13)(R12*4), Z19
+biases032:
+	VMOVUPS (R12)(R11*4), Z19
 
-biases00done:
-	MOVQ         312(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z17
+biases0done:
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R12), Z17
+	VBROADCASTSS 4(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R12), Z17
+	VBROADCASTSS 8(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R12), Z17
+	VBROADCASTSS 12(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R12), Z17
+	VBROADCASTSS 16(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R12), Z17
+	VBROADCASTSS 20(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R12), Z17
+	VBROADCASTSS 24(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R12), Z17
+	VBROADCASTSS 28(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z14, Z14
 
-plain00:
-	MOVQ         344(AX), R12
-	VADDPS       (R12), Z0, Z0
-	VMOVUPS      Z0, (R12)
+plain0:
+	MOVQ         248(AX), R11
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R12), Z2, Z2
-	VMOVUPS      Z2, 128(R12)
+	VADDPS       128(R11), Z2, Z2
+	VMOVUPS      Z2, 128(R11)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R12), Z4, Z4
-	VMOVUPS      Z4, 256(R12)
+	VADDPS       256(R11), Z4, Z4
+	VMOVUPS      Z4, 256(R11)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R12), Z6, Z6
-	VMOVUPS      Z6, 384(R12)
+	VADDPS       384(R11), Z6, Z6
+	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
-	VADDPS       512(R12), Z8, Z8
-	VMOVUPS      Z8, 512(R12)
+	VADDPS       512(R11), Z8, Z8
+	VMOVUPS      Z8, 512(R11)
 	VPXORD       Z8, Z8, Z8
-	VADDPS       640(R12), Z10, Z10
-	VMOVUPS      Z10, 640(R12)
+	VADDPS       640(R11), Z10, Z10
+	VMOVUPS      Z10, 640(R11)
 	VPXORD       Z10, Z10, Z10
-	VADDPS       768(R12), Z12, Z12
-	VMOVUPS      Z12, 768(R12)
+	VADDPS       768(R11), Z12, Z12
+	VMOVUPS      Z12, 768(R11)
 	VPXORD       Z12, Z12, Z12
-	VADDPS       896(R12), Z14, Z14
-	VMOVUPS      Z14, 896(R12)
+	VADDPS       896(R11), Z14, Z14
+	VMOVUPS      Z14, 896(R11)
 	VPXORD       Z14, Z14, Z14
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         120(AX), R13
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	TESTQ        R12, R12
+	JZ           plain1
+	MOVQ         48(AX), R13
 	TESTQ        R13, R13
-	JZ           plain10
-	MOVQ         144(AX), R14
-	TESTQ        R14, R14
-	JZ           centred10
-	VPMOVZXBD    (R14)(R12*1), Z18
-	VPBROADCASTD 200(AX), Z19
+	JZ           centred1
+	VPMOVZXBD    16(R13)(R11*1), Z18
+	VPBROADCASTD 104(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         312(AX), R14
-	ADDQ         R11, R14
-	VBROADCASTSS (R14), Z17
+	MOVQ         216(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R14), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R14), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R14), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R14), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R14), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R14), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R14), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z15, Z15
 
-centred10:
-	LEAQ      (R12), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        scales1032
-	JE        scales1016
-	VPMOVZXWD (R13)(R14*2), Z19
+centred1:
+	LEAQ      16(R11), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R12)(R13*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       scales10done
+	JMP       scales1done
 
-scales1016:
-	VCVTPH2PS (R13)(R14*2), Z19
-	JMP       scales10done
+scales116:
+	VCVTPH2PS (R12)(R13*2), Z19
+	JMP       scales1done
 
-scales1032:
-	VMOVUPS (R13)(R14*4), Z19
+scales132:
+	VMOVUPS (R12)(R13*4), Z19
 
-scales10done:
+scales1done:
 	VMULPS    Z19, Z1, Z1
 	VMULPS    Z19, Z3, Z3
 	VMULPS    Z19, Z5, Z5
@@ -3939,83 +3921,83 @@ scales10done:
 	VMULPS    Z19, Z11, Z11
 	VMULPS    Z19, Z13, Z13
 	VMULPS    Z19, Z15, Z15
-	MOVQ      168(AX), R13
-	TESTQ     R13, R13
-	JZ        plain10
-	LEAQ      (R12), R12
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases1032
-	JE        biases1016
-	VPMOVZXWD (R13)(R12*2), Z19
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
+	JZ        plain1
+	LEAQ      16(R11), R11
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R12)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       biases10done
+	JMP       biases1done
 
-biases1016:
-	VCVTPH2PS (R13)(R12*2), Z19
-	JMP       biases10done
+biases116:
+	VCVTPH2PS (R12)(R11*2), Z19
+	JMP       biases1done
 
-biases1032:
-	VMOVUPS (R13)(R12*4), Z19
+biases132:
+	VMOVUPS (R12)(R11*4), Z19
 
-biases10done:
-	MOVQ         312(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z17
+biases1done:
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R12), Z17
+	VBROADCASTSS 4(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R12), Z17
+	VBROADCASTSS 8(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R12), Z17
+	VBROADCASTSS 12(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R12), Z17
+	VBROADCASTSS 16(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R12), Z17
+	VBROADCASTSS 20(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R12), Z17
+	VBROADCASTSS 24(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R12), Z17
+	VBROADCASTSS 28(R11), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z15, Z15
 
-plain10:
-	MOVQ    344(AX), R12
-	VADDPS  64(R12), Z1, Z1
-	VMOVUPS Z1, 64(R12)
+plain1:
+	MOVQ    248(AX), R11
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R12), Z3, Z3
-	VMOVUPS Z3, 192(R12)
+	VADDPS  192(R11), Z3, Z3
+	VMOVUPS Z3, 192(R11)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R12), Z5, Z5
-	VMOVUPS Z5, 320(R12)
+	VADDPS  320(R11), Z5, Z5
+	VMOVUPS Z5, 320(R11)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R12), Z7, Z7
-	VMOVUPS Z7, 448(R12)
+	VADDPS  448(R11), Z7, Z7
+	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
-	VADDPS  576(R12), Z9, Z9
-	VMOVUPS Z9, 576(R12)
+	VADDPS  576(R11), Z9, Z9
+	VMOVUPS Z9, 576(R11)
 	VPXORD  Z9, Z9, Z9
-	VADDPS  704(R12), Z11, Z11
-	VMOVUPS Z11, 704(R12)
+	VADDPS  704(R11), Z11, Z11
+	VMOVUPS Z11, 704(R11)
 	VPXORD  Z11, Z11, Z11
-	VADDPS  832(R12), Z13, Z13
-	VMOVUPS Z13, 832(R12)
+	VADDPS  832(R11), Z13, Z13
+	VMOVUPS Z13, 832(R11)
 	VPXORD  Z13, Z13, Z13
-	VADDPS  960(R12), Z15, Z15
-	VMOVUPS Z15, 960(R12)
+	VADDPS  960(R11), Z15, Z15
+	VMOVUPS Z15, 960(R11)
 	VPXORD  Z15, Z15, Z15
-	MOVQ    336(AX), R12
-	LEAQ    (R11)(R12*4), R11
-	ADDQ    $0x08, R9
-	DECQ    R10
+	MOVQ    240(AX), R11
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x08, R8
+	DECQ    R9
 	JNZ     block
 	VZEROUPPER
 	RET

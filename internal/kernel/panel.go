@@ -2,20 +2,20 @@ package kernel
 
 import "unsafe"
 
-// A panel is sixteen rows of a matrix, interleaved so that a register holds the same few columns of all of them. Columns
-// come in blocks of at most WidestBlock, each of one group of weights; a block is padded to a multiple of PanelStep
-// columns, whose activations are zero. A panel is kept in one of three forms, in steps of 64 bytes, four for every row:
+// A panel is 32 rows of a matrix, interleaved so that two registers hold the same few columns of all of them. Columns come
+// in blocks of at most WidestBlock, each of one group of weights; a block is padded to a multiple of PanelStep columns,
+// whose activations are zero. A panel is kept in one of three forms, in steps of 128 bytes, four for every row:
 //
 //	codes of 4 bits   8 columns a step; byte j of a row has column j in its low half and column 4+j in its high half
 //	codes of 8 bits   4 columns a step; byte j of a row has column j
 //	pairs             2 columns a step, bfloat16; of four columns the first step has 0 and 2, the second 1 and 3
 //
-// Scales, zero points and biases of a panel lie group by group, one for each of the sixteen rows.
+// Scales, zero points and biases of a panel lie group by group, one for each of its rows.
 const (
-	PanelRows   = 16
+	PanelRows   = 32
 	PanelStep   = 8
 	WidestBlock = 128
-	stepBytes   = 64
+	StepBytes   = 4 * PanelRows
 )
 
 // Block is a run of columns with one scale of weights.
@@ -42,19 +42,14 @@ func (f Float) Size() int {
 	return 2
 }
 
-// Panel is what a product reads of sixteen rows.
-type Panel struct {
-	Codes  []byte // a whole number of steps
-	Scales []byte // [groups, 16] of Product.Scale; nil for 1
-	Zeros  []byte // [groups, 16] of unsigned bytes; nil for Product.Mid
-	Biases []byte // [groups, 16] of Product.Scale; nil for 0
-}
-
-// Product multiplies two panels by the activations of tokens. Its fields have the offsets that the assembly knows.
+// Product multiplies a panel by the activations of tokens. Its fields have the offsets that the assembly knows.
 type Product struct {
-	Panels [2]Panel // the second may be the first again
-	Scale  Float    // type of scales and biases
-	Mid    int64    // the code that is zero without a zero point: 2^(bits−1)
+	Codes  []byte // of the panel: a whole number of steps
+	Scales []byte // [groups, 32] of Type; nil for 1
+	Zeros  []byte // [groups, 32] of unsigned bytes; nil for Mid
+	Biases []byte // [groups, 32] of Type; nil for 0
+	Type   Float  // of scales and biases
+	Mid    int64  // the code that is zero without a zero point: 2^(bits−1)
 	Blocks []Block
 
 	// X are the activations, [tokens, columns of all blocks] in rows of Stride bytes: int8, or bfloat16 in the order of pairs.
@@ -62,12 +57,12 @@ type Product struct {
 	Stride int64
 
 	// Of every block, in rows of Row elements, one for each token:
-	Scales []float32 // the scale of int8 activations
-	Sums   []int32   // their negative sum
-	Totals []float32 // the sum of bfloat16 activations
-	Row    int64
+	XScales []float32 // the scale of int8 activations
+	Sums    []int32   // their negative sum
+	Totals  []float32 // the sum of bfloat16 activations
+	Row     int64
 
-	Y []float32 // [tokens, 2, 16], the result
+	Y []float32 // [tokens, 32], the result
 }
 
 // tile is a kernel for a number of tokens.
@@ -98,7 +93,7 @@ const MostTokens = 12
 
 // each runs the kernels over n tokens; the last may compute a few more.
 func (p *Product) each(tiles []tile, n int) {
-	x, scales, sums, totals, y := p.X, p.Scales, p.Sums, p.Totals, p.Y
+	x, scales, sums, totals, y := p.X, p.XScales, p.Sums, p.Totals, p.Y
 	for done := 0; done < n; {
 		t := tiles[0]
 		for _, next := range tiles[1:] {
@@ -109,37 +104,37 @@ func (p *Product) each(tiles []tile, n int) {
 		t.run(p)
 		done += t.tokens
 		if done < n {
-			p.X, p.Y = x[int64(done)*p.Stride:], y[done*2*PanelRows:]
+			p.X, p.Y = x[int64(done)*p.Stride:], y[done*PanelRows:]
 			if scales != nil {
-				p.Scales, p.Sums = scales[done:], sums[done:]
+				p.XScales, p.Sums = scales[done:], sums[done:]
 			}
 			if totals != nil {
 				p.Totals = totals[done:]
 			}
 		}
 	}
-	p.X, p.Scales, p.Sums, p.Totals, p.Y = x, scales, sums, totals, y
+	p.X, p.XScales, p.Sums, p.Totals, p.Y = x, scales, sums, totals, y
 }
+
+// direct is the most tokens for which codes are not unpacked first.
+const direct = 8
 
 // Codes4 multiplies 4-bit codes by int8 activations of n tokens. Of every block the sum of (q−z)·x is exact, then
 //
 //	y += (s·sum + b·Σx)·sx
 //
-// in that order, each operation rounded to float32. A product of many tokens unpacks the codes to scratch first, which
-// has room for twice the bytes of both panels.
+// in that order, each operation rounded to float32. For many tokens the codes are unpacked to scratch first, which has
+// room for twice the bytes of the panel.
 func (p *Product) Codes4(n int, scratch []byte) {
-	if n <= 8 {
+	if n <= direct {
 		p.each(active.codes4, n)
 		return
 	}
-	was := [2][]byte{p.Panels[0].Codes, p.Panels[1].Codes}
-	for i, codes := range was {
-		to := scratch[2*len(codes)*i : 2*len(codes)*(i+1)]
-		active.unpack8(to, codes)
-		p.Panels[i].Codes = to
-	}
+	codes := p.Codes
+	p.Codes = scratch[:2*len(codes)]
+	active.unpack8(p.Codes, codes)
 	p.each(active.codes8, n)
-	p.Panels[0].Codes, p.Panels[1].Codes = was[0], was[1]
+	p.Codes = codes
 }
 
 // Codes8 is Codes4 for 8-bit codes.
@@ -154,27 +149,26 @@ func (p *Product) Codes8(n int) { p.each(active.codes8, n) }
 // it for zero.
 func (p *Product) Pairs(n int) { p.each(active.pairs, n) }
 
-// Codes4Pairs is Pairs for 4-bit codes less Mid. scratch has room for four times the bytes of both panels.
+// Codes4Pairs is Pairs for 4-bit codes less Mid. scratch has room for four times the bytes of the panel.
 func (p *Product) Codes4Pairs(n int, scratch []byte) {
-	if active.direct4 != nil && n <= 8 {
+	if active.direct4 != nil && n <= direct {
 		p.each(active.direct4, n)
 		return
 	}
-	p.throughPairs(n, scratch, 4, active.pairs4)
+	p.throughPairs(n, scratch[:4*len(p.Codes)], active.pairs4)
 }
 
-// Codes8Pairs is Pairs for 8-bit codes less Mid. scratch has room for twice the bytes of both panels.
-func (p *Product) Codes8Pairs(n int, scratch []byte) { p.throughPairs(n, scratch, 2, active.pairs8) }
+// Codes8Pairs is Pairs for 8-bit codes less Mid. scratch has room for twice the bytes of the panel.
+func (p *Product) Codes8Pairs(n int, scratch []byte) {
+	p.throughPairs(n, scratch[:2*len(p.Codes)], active.pairs8)
+}
 
-func (p *Product) throughPairs(n int, scratch []byte, grow int, unpack func(dst, src []byte, mid int64)) {
-	was := [2][]byte{p.Panels[0].Codes, p.Panels[1].Codes}
-	for i, codes := range was {
-		to := scratch[grow*len(codes)*i : grow*len(codes)*(i+1)]
-		unpack(to, codes, p.Mid)
-		p.Panels[i].Codes = to
-	}
+func (p *Product) throughPairs(n int, scratch []byte, unpack func(dst, src []byte, mid int64)) {
+	codes := p.Codes
+	p.Codes = scratch
+	unpack(scratch, codes, p.Mid)
 	p.each(active.pairs, n)
-	p.Panels[0].Codes, p.Panels[1].Codes = was[0], was[1]
+	p.Codes = codes
 }
 
 // Int8s returns bytes as the int8 that they hold.

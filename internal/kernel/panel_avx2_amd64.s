@@ -15,65 +15,56 @@ TEXT ·codes4x1AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X1
 	VPBROADCASTD X1, Y1
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), SI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), BX
 	VPXOR        Y2, Y2, Y2
-	VMOVDQU      Y2, (SI)
-	VMOVDQU      Y2, 32(SI)
-	VMOVDQU      Y2, 64(SI)
-	VMOVDQU      Y2, 96(SI)
-	MOVQ         208(AX), SI
-	MOVQ         216(AX), DI
-	XORQ         R8, R8
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y2, 32(BX)
+	VMOVDQU      Y2, 64(BX)
+	VMOVDQU      Y2, 96(BX)
+	MOVQ         112(AX), BX
+	MOVQ         120(AX), SI
+	XORQ         DI, DI
 
 block:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x04, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Y2
-	VPBROADCASTD 200(AX), Y3
-	JMP          zerosdone0
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	MOVLQSX      4(BX), R9
+	SHLQ         $0x05, R9
+	MOVQ         48(AX), R10
+	TESTQ        R10, R10
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Y2
+	VPBROADCASTD 104(AX), Y3
+	VPBROADCASTD 104(AX), Y4
+	VPBROADCASTD 104(AX), Y5
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R11)(R10*1), Y2
-	VPMOVZXBD 8(R11)(R10*1), Y3
+zeros:
+	VPMOVZXBD (R10)(R9*1), Y2
+	VPMOVZXBD 8(R10)(R9*1), Y3
+	VPMOVZXBD 16(R10)(R9*1), Y4
+	VPMOVZXBD 24(R10)(R9*1), Y5
 
-zerosdone0:
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Y4
-	VPBROADCASTD 200(AX), Y5
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R11)(R10*1), Y4
-	VPMOVZXBD 8(R11)(R10*1), Y5
-
-zerosdone1:
-	VPBROADCASTD (R9), Y6
+offsets:
+	VPBROADCASTD (R8), Y6
 	VPMADDWD     Y2, Y6, Y2
 	VPMADDWD     Y3, Y6, Y3
 	VPMADDWD     Y4, Y6, Y4
 	VPMADDWD     Y5, Y6, Y5
-	MOVLQSX      (SI), R9
+	MOVLQSX      (BX), R8
 
 step:
 	VMOVDQU      (CX), Y6
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (BX), Y8
+	VPBROADCASTD (DX), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y2, Y2
-	VPBROADCASTD 4(BX), Y7
+	VPBROADCASTD 4(DX), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y2, Y2
@@ -81,87 +72,73 @@ step:
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (BX), Y8
+	VPBROADCASTD (DX), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y3, Y3
-	VPBROADCASTD 4(BX), Y7
+	VPBROADCASTD 4(DX), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y3, Y3
-	VMOVDQU      (DX), Y6
+	VMOVDQU      64(CX), Y6
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (BX), Y8
+	VPBROADCASTD (DX), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y4, Y4
-	VPBROADCASTD 4(BX), Y7
+	VPBROADCASTD 4(DX), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y4, Y4
-	VMOVDQU      32(DX), Y6
+	VMOVDQU      96(CX), Y6
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (BX), Y8
+	VPBROADCASTD (DX), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y5, Y5
-	VPBROADCASTD 4(BX), Y7
+	VPBROADCASTD 4(DX), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y5, Y5
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	DECQ         R9
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
-	MOVQ         192(AX), R11
-	CMPQ         R11, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R10)(R9*2), Y6
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	MOVQ         96(AX), R10
+	CMPQ         R10, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R9)(R8*2), Y6
 	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    16(R10)(R9*2), Y7
+	VPMOVZXWD    16(R9)(R8*2), Y7
 	VPSLLD       $0x10, Y7, Y7
-	JMP          scales0done
+	VPMOVZXWD    32(R9)(R8*2), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    48(R9)(R8*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R10)(R9*2), Y6
-	VCVTPH2PS 16(R10)(R9*2), Y7
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R9)(R8*2), Y6
+	VCVTPH2PS 16(R9)(R8*2), Y7
+	VCVTPH2PS 32(R9)(R8*2), Y8
+	VCVTPH2PS 48(R9)(R8*2), Y9
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R10)(R9*4), Y6
-	VMOVUPS 32(R10)(R9*4), Y7
+scales32:
+	VMOVUPS (R9)(R8*4), Y6
+	VMOVUPS 32(R9)(R8*4), Y7
+	VMOVUPS 64(R9)(R8*4), Y8
+	VMOVUPS 96(R9)(R8*4), Y9
 
-scales0done:
-	MOVQ      120(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R10)(R9*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(R10)(R9*2), Y9
-	VPSLLD    $0x10, Y9, Y9
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R10)(R9*2), Y8
-	VCVTPH2PS 16(R10)(R9*2), Y9
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R10)(R9*4), Y8
-	VMOVUPS 32(R10)(R9*4), Y9
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Y2, Y2
 	VMULPS    Y6, Y2, Y2
 	VCVTDQ2PS Y3, Y3
@@ -170,54 +147,40 @@ scales1done:
 	VMULPS    Y8, Y4, Y4
 	VCVTDQ2PS Y5, Y5
 	VMULPS    Y9, Y5, Y5
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
 	JZ        nobias
-	MOVQ      72(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Y6
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R9)(R8*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(R10)(R9*2), Y7
+	VPMOVZXWD 16(R9)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R10)(R9*2), Y6
-	VCVTPH2PS 16(R10)(R9*2), Y7
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R10)(R9*4), Y6
-	VMOVUPS 32(R10)(R9*4), Y7
-
-biases0done:
-	MOVQ      168(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Y8
+	VPMOVZXWD 32(R9)(R8*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(R10)(R9*2), Y9
+	VPMOVZXWD 48(R9)(R8*2), Y9
 	VPSLLD    $0x10, Y9, Y9
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R10)(R9*2), Y8
-	VCVTPH2PS 16(R10)(R9*2), Y9
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R9)(R8*2), Y6
+	VCVTPH2PS 16(R9)(R8*2), Y7
+	VCVTPH2PS 32(R9)(R8*2), Y8
+	VCVTPH2PS 48(R9)(R8*2), Y9
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R10)(R9*4), Y8
-	VMOVUPS 32(R10)(R9*4), Y9
+biases32:
+	VMOVUPS (R9)(R8*4), Y6
+	VMOVUPS 32(R9)(R8*4), Y7
+	VMOVUPS 64(R9)(R8*4), Y8
+	VMOVUPS 96(R9)(R8*4), Y9
 
-biases1done:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Y10
+biasesdone:
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	VPBROADCASTD (R8), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y6, Y10, Y6
 	VSUBPS       Y6, Y2, Y2
@@ -229,26 +192,26 @@ biases1done:
 	VSUBPS       Y6, Y5, Y5
 
 nobias:
-	MOVQ         264(AX), R9
-	ADDQ         R8, R9
-	MOVQ         344(AX), R10
-	VBROADCASTSS (R9), Y6
+	MOVQ         168(AX), R8
+	ADDQ         DI, R8
+	MOVQ         248(AX), R9
+	VBROADCASTSS (R8), Y6
 	VMULPS       Y6, Y2, Y2
-	VADDPS       (R10), Y2, Y2
-	VMOVUPS      Y2, (R10)
+	VADDPS       (R9), Y2, Y2
+	VMOVUPS      Y2, (R9)
 	VMULPS       Y6, Y3, Y3
-	VADDPS       32(R10), Y3, Y3
-	VMOVUPS      Y3, 32(R10)
+	VADDPS       32(R9), Y3, Y3
+	VMOVUPS      Y3, 32(R9)
 	VMULPS       Y6, Y4, Y4
-	VADDPS       64(R10), Y4, Y4
-	VMOVUPS      Y4, 64(R10)
+	VADDPS       64(R9), Y4, Y4
+	VMOVUPS      Y4, 64(R9)
 	VMULPS       Y6, Y5, Y5
-	VADDPS       96(R10), Y5, Y5
-	VMOVUPS      Y5, 96(R10)
-	MOVQ         336(AX), R9
-	LEAQ         (R8)(R9*4), R8
-	ADDQ         $0x08, SI
-	DECQ         DI
+	VADDPS       96(R9), Y5, Y5
+	VMOVUPS      Y5, 96(R9)
+	MOVQ         240(AX), R8
+	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x08, BX
+	DECQ         SI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -267,61 +230,52 @@ TEXT ·codes8x1AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X2
 	VPBROADCASTD X2, Y2
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), SI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), BX
 	VPXOR        Y3, Y3, Y3
-	VMOVDQU      Y3, (SI)
-	VMOVDQU      Y3, 32(SI)
-	VMOVDQU      Y3, 64(SI)
-	VMOVDQU      Y3, 96(SI)
-	MOVQ         208(AX), SI
-	MOVQ         216(AX), DI
-	XORQ         R8, R8
+	VMOVDQU      Y3, (BX)
+	VMOVDQU      Y3, 32(BX)
+	VMOVDQU      Y3, 64(BX)
+	VMOVDQU      Y3, 96(BX)
+	MOVQ         112(AX), BX
+	MOVQ         120(AX), SI
+	XORQ         DI, DI
 
 block:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x04, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Y3
-	VPBROADCASTD 200(AX), Y4
-	JMP          zerosdone0
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	MOVLQSX      4(BX), R9
+	SHLQ         $0x05, R9
+	MOVQ         48(AX), R10
+	TESTQ        R10, R10
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Y3
+	VPBROADCASTD 104(AX), Y4
+	VPBROADCASTD 104(AX), Y5
+	VPBROADCASTD 104(AX), Y6
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R11)(R10*1), Y3
-	VPMOVZXBD 8(R11)(R10*1), Y4
+zeros:
+	VPMOVZXBD (R10)(R9*1), Y3
+	VPMOVZXBD 8(R10)(R9*1), Y4
+	VPMOVZXBD 16(R10)(R9*1), Y5
+	VPMOVZXBD 24(R10)(R9*1), Y6
 
-zerosdone0:
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Y5
-	VPBROADCASTD 200(AX), Y6
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R11)(R10*1), Y5
-	VPMOVZXBD 8(R11)(R10*1), Y6
-
-zerosdone1:
-	VPBROADCASTD (R9), Y7
+offsets:
+	VPBROADCASTD (R8), Y7
 	VPMADDWD     Y3, Y7, Y3
 	VPMADDWD     Y4, Y7, Y4
 	VPMADDWD     Y5, Y7, Y5
 	VPMADDWD     Y6, Y7, Y6
-	MOVLQSX      (SI), R9
+	MOVLQSX      (BX), R8
 
 step:
 	VMOVDQU      (CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (BX), Y9
+	VPBROADCASTD (DX), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y3, Y3
@@ -332,128 +286,114 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (BX), Y9
+	VPBROADCASTD (DX), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y4, Y4
 	VPMADDUBSW   Y9, Y7, Y7
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y4, Y4
-	VMOVDQU      (DX), Y7
+	VMOVDQU      64(CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (BX), Y9
+	VPBROADCASTD (DX), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y5, Y5
 	VPMADDUBSW   Y9, Y7, Y7
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y5, Y5
-	VMOVDQU      32(DX), Y7
+	VMOVDQU      96(CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (BX), Y9
+	VPBROADCASTD (DX), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y6, Y6
 	VPMADDUBSW   Y9, Y7, Y7
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	VMOVDQU      64(CX), Y7
+	VMOVDQU      128(CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(BX), Y9
+	VPBROADCASTD 4(DX), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y3, Y3
 	VPMADDUBSW   Y9, Y7, Y7
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y3, Y3
-	VMOVDQU      96(CX), Y7
+	VMOVDQU      160(CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(BX), Y9
+	VPBROADCASTD 4(DX), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y4, Y4
 	VPMADDUBSW   Y9, Y7, Y7
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y4, Y4
-	VMOVDQU      64(DX), Y7
+	VMOVDQU      192(CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(BX), Y9
+	VPBROADCASTD 4(DX), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y5, Y5
 	VPMADDUBSW   Y9, Y7, Y7
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y5, Y5
-	VMOVDQU      96(DX), Y7
+	VMOVDQU      224(CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(BX), Y9
+	VPBROADCASTD 4(DX), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y6, Y6
 	VPMADDUBSW   Y9, Y7, Y7
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	ADDQ         $0x80, CX
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	DECQ         R9
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
-	MOVQ         192(AX), R11
-	CMPQ         R11, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R10)(R9*2), Y7
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	MOVQ         96(AX), R10
+	CMPQ         R10, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R9)(R8*2), Y7
 	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(R10)(R9*2), Y8
+	VPMOVZXWD    16(R9)(R8*2), Y8
 	VPSLLD       $0x10, Y8, Y8
-	JMP          scales0done
+	VPMOVZXWD    32(R9)(R8*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPMOVZXWD    48(R9)(R8*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R10)(R9*2), Y7
-	VCVTPH2PS 16(R10)(R9*2), Y8
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R9)(R8*2), Y7
+	VCVTPH2PS 16(R9)(R8*2), Y8
+	VCVTPH2PS 32(R9)(R8*2), Y9
+	VCVTPH2PS 48(R9)(R8*2), Y10
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R10)(R9*4), Y7
-	VMOVUPS 32(R10)(R9*4), Y8
+scales32:
+	VMOVUPS (R9)(R8*4), Y7
+	VMOVUPS 32(R9)(R8*4), Y8
+	VMOVUPS 64(R9)(R8*4), Y9
+	VMOVUPS 96(R9)(R8*4), Y10
 
-scales0done:
-	MOVQ      120(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R10)(R9*2), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VPMOVZXWD 16(R10)(R9*2), Y10
-	VPSLLD    $0x10, Y10, Y10
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R10)(R9*2), Y9
-	VCVTPH2PS 16(R10)(R9*2), Y10
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R10)(R9*4), Y9
-	VMOVUPS 32(R10)(R9*4), Y10
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Y3, Y3
 	VMULPS    Y7, Y3, Y3
 	VCVTDQ2PS Y4, Y4
@@ -462,54 +402,40 @@ scales1done:
 	VMULPS    Y9, Y5, Y5
 	VCVTDQ2PS Y6, Y6
 	VMULPS    Y10, Y6, Y6
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
 	JZ        nobias
-	MOVQ      72(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Y7
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R9)(R8*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 16(R10)(R9*2), Y8
+	VPMOVZXWD 16(R9)(R8*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R10)(R9*2), Y7
-	VCVTPH2PS 16(R10)(R9*2), Y8
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R10)(R9*4), Y7
-	VMOVUPS 32(R10)(R9*4), Y8
-
-biases0done:
-	MOVQ      168(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Y9
+	VPMOVZXWD 32(R9)(R8*2), Y9
 	VPSLLD    $0x10, Y9, Y9
-	VPMOVZXWD 16(R10)(R9*2), Y10
+	VPMOVZXWD 48(R9)(R8*2), Y10
 	VPSLLD    $0x10, Y10, Y10
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R10)(R9*2), Y9
-	VCVTPH2PS 16(R10)(R9*2), Y10
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R9)(R8*2), Y7
+	VCVTPH2PS 16(R9)(R8*2), Y8
+	VCVTPH2PS 32(R9)(R8*2), Y9
+	VCVTPH2PS 48(R9)(R8*2), Y10
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R10)(R9*4), Y9
-	VMOVUPS 32(R10)(R9*4), Y10
+biases32:
+	VMOVUPS (R9)(R8*4), Y7
+	VMOVUPS 32(R9)(R8*4), Y8
+	VMOVUPS 64(R9)(R8*4), Y9
+	VMOVUPS 96(R9)(R8*4), Y10
 
-biases1done:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Y11
+biasesdone:
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	VPBROADCASTD (R8), Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y7, Y11, Y7
 	VSUBPS       Y7, Y3, Y3
@@ -521,26 +447,26 @@ biases1done:
 	VSUBPS       Y7, Y6, Y6
 
 nobias:
-	MOVQ         264(AX), R9
-	ADDQ         R8, R9
-	MOVQ         344(AX), R10
-	VBROADCASTSS (R9), Y7
+	MOVQ         168(AX), R8
+	ADDQ         DI, R8
+	MOVQ         248(AX), R9
+	VBROADCASTSS (R8), Y7
 	VMULPS       Y7, Y3, Y3
-	VADDPS       (R10), Y3, Y3
-	VMOVUPS      Y3, (R10)
+	VADDPS       (R9), Y3, Y3
+	VMOVUPS      Y3, (R9)
 	VMULPS       Y7, Y4, Y4
-	VADDPS       32(R10), Y4, Y4
-	VMOVUPS      Y4, 32(R10)
+	VADDPS       32(R9), Y4, Y4
+	VMOVUPS      Y4, 32(R9)
 	VMULPS       Y7, Y5, Y5
-	VADDPS       64(R10), Y5, Y5
-	VMOVUPS      Y5, 64(R10)
+	VADDPS       64(R9), Y5, Y5
+	VMOVUPS      Y5, 64(R9)
 	VMULPS       Y7, Y6, Y6
-	VADDPS       96(R10), Y6, Y6
-	VMOVUPS      Y6, 96(R10)
-	MOVQ         336(AX), R9
-	LEAQ         (R8)(R9*4), R8
-	ADDQ         $0x08, SI
-	DECQ         DI
+	VADDPS       96(R9), Y6, Y6
+	VMOVUPS      Y6, 96(R9)
+	MOVQ         240(AX), R8
+	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x08, BX
+	DECQ         SI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -556,82 +482,73 @@ TEXT ·codes4x2AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X1
 	VPBROADCASTD X1, Y1
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), DI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), SI
 	VPXOR        Y2, Y2, Y2
-	VMOVDQU      Y2, (DI)
-	VMOVDQU      Y2, 32(DI)
-	VMOVDQU      Y2, 64(DI)
-	VMOVDQU      Y2, 96(DI)
-	VMOVDQU      Y2, 128(DI)
-	VMOVDQU      Y2, 160(DI)
-	VMOVDQU      Y2, 192(DI)
-	VMOVDQU      Y2, 224(DI)
-	MOVQ         208(AX), DI
-	MOVQ         216(AX), R8
-	XORQ         R9, R9
+	VMOVDQU      Y2, (SI)
+	VMOVDQU      Y2, 32(SI)
+	VMOVDQU      Y2, 64(SI)
+	VMOVDQU      Y2, 96(SI)
+	VMOVDQU      Y2, 128(SI)
+	VMOVDQU      Y2, 160(SI)
+	VMOVDQU      Y2, 192(SI)
+	VMOVDQU      Y2, 224(SI)
+	MOVQ         112(AX), SI
+	MOVQ         120(AX), DI
+	XORQ         R8, R8
 
 block:
-	MOVQ         288(AX), R10
-	ADDQ         R9, R10
-	MOVLQSX      4(DI), R11
-	SHLQ         $0x04, R11
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Y6
-	VPBROADCASTD 200(AX), Y7
-	JMP          zerosdone0
+	MOVQ         192(AX), R9
+	ADDQ         R8, R9
+	MOVLQSX      4(SI), R10
+	SHLQ         $0x05, R10
+	MOVQ         48(AX), R11
+	TESTQ        R11, R11
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Y6
+	VPBROADCASTD 104(AX), Y7
+	VPBROADCASTD 104(AX), Y8
+	VPBROADCASTD 104(AX), Y9
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R12)(R11*1), Y6
-	VPMOVZXBD 8(R12)(R11*1), Y7
+zeros:
+	VPMOVZXBD (R11)(R10*1), Y6
+	VPMOVZXBD 8(R11)(R10*1), Y7
+	VPMOVZXBD 16(R11)(R10*1), Y8
+	VPMOVZXBD 24(R11)(R10*1), Y9
 
-zerosdone0:
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Y8
-	VPBROADCASTD 200(AX), Y9
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R12)(R11*1), Y8
-	VPMOVZXBD 8(R12)(R11*1), Y9
-
-zerosdone1:
-	VPBROADCASTD (R10), Y10
+offsets:
+	VPBROADCASTD (R9), Y10
 	VPMADDWD     Y6, Y10, Y2
 	VPMADDWD     Y7, Y10, Y3
 	VPMADDWD     Y8, Y10, Y4
 	VPMADDWD     Y9, Y10, Y5
-	VPBROADCASTD 4(R10), Y10
+	VPBROADCASTD 4(R9), Y10
 	VPMADDWD     Y6, Y10, Y6
 	VPMADDWD     Y7, Y10, Y7
 	VPMADDWD     Y8, Y10, Y8
 	VPMADDWD     Y9, Y10, Y9
-	MOVLQSX      (DI), R10
+	MOVLQSX      (SI), R9
 
 step:
 	VMOVDQU      (CX), Y10
 	VPAND        Y1, Y10, Y11
 	VPSRLD       $0x04, Y10, Y10
 	VPAND        Y1, Y10, Y10
-	VPBROADCASTD (BX), Y12
+	VPBROADCASTD (DX), Y12
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y2, Y2
-	VPBROADCASTD (BX)(SI*1), Y12
+	VPBROADCASTD (DX)(BX*1), Y12
 	VPMADDUBSW   Y12, Y11, Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y6, Y6
-	VPBROADCASTD 4(BX), Y11
+	VPBROADCASTD 4(DX), Y11
 	VPMADDUBSW   Y11, Y10, Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y2, Y2
-	VPBROADCASTD 4(BX)(SI*1), Y11
+	VPBROADCASTD 4(DX)(BX*1), Y11
 	VPMADDUBSW   Y11, Y10, Y10
 	VPMADDWD     Y0, Y10, Y10
 	VPADDD       Y10, Y6, Y6
@@ -639,111 +556,97 @@ step:
 	VPAND        Y1, Y10, Y11
 	VPSRLD       $0x04, Y10, Y10
 	VPAND        Y1, Y10, Y10
-	VPBROADCASTD (BX), Y12
+	VPBROADCASTD (DX), Y12
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y3, Y3
-	VPBROADCASTD (BX)(SI*1), Y12
+	VPBROADCASTD (DX)(BX*1), Y12
 	VPMADDUBSW   Y12, Y11, Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y7, Y7
-	VPBROADCASTD 4(BX), Y11
+	VPBROADCASTD 4(DX), Y11
 	VPMADDUBSW   Y11, Y10, Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y3, Y3
-	VPBROADCASTD 4(BX)(SI*1), Y11
+	VPBROADCASTD 4(DX)(BX*1), Y11
 	VPMADDUBSW   Y11, Y10, Y10
 	VPMADDWD     Y0, Y10, Y10
 	VPADDD       Y10, Y7, Y7
-	VMOVDQU      (DX), Y10
+	VMOVDQU      64(CX), Y10
 	VPAND        Y1, Y10, Y11
 	VPSRLD       $0x04, Y10, Y10
 	VPAND        Y1, Y10, Y10
-	VPBROADCASTD (BX), Y12
+	VPBROADCASTD (DX), Y12
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y4, Y4
-	VPBROADCASTD (BX)(SI*1), Y12
+	VPBROADCASTD (DX)(BX*1), Y12
 	VPMADDUBSW   Y12, Y11, Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y8, Y8
-	VPBROADCASTD 4(BX), Y11
+	VPBROADCASTD 4(DX), Y11
 	VPMADDUBSW   Y11, Y10, Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y4, Y4
-	VPBROADCASTD 4(BX)(SI*1), Y11
+	VPBROADCASTD 4(DX)(BX*1), Y11
 	VPMADDUBSW   Y11, Y10, Y10
 	VPMADDWD     Y0, Y10, Y10
 	VPADDD       Y10, Y8, Y8
-	VMOVDQU      32(DX), Y10
+	VMOVDQU      96(CX), Y10
 	VPAND        Y1, Y10, Y11
 	VPSRLD       $0x04, Y10, Y10
 	VPAND        Y1, Y10, Y10
-	VPBROADCASTD (BX), Y12
+	VPBROADCASTD (DX), Y12
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y5, Y5
-	VPBROADCASTD (BX)(SI*1), Y12
+	VPBROADCASTD (DX)(BX*1), Y12
 	VPMADDUBSW   Y12, Y11, Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y9, Y9
-	VPBROADCASTD 4(BX), Y11
+	VPBROADCASTD 4(DX), Y11
 	VPMADDUBSW   Y11, Y10, Y11
 	VPMADDWD     Y0, Y11, Y11
 	VPADDD       Y11, Y5, Y5
-	VPBROADCASTD 4(BX)(SI*1), Y11
+	VPBROADCASTD 4(DX)(BX*1), Y11
 	VPMADDUBSW   Y11, Y10, Y10
 	VPMADDWD     Y0, Y10, Y10
 	VPADDD       Y10, Y9, Y9
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	DECQ         R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	DECQ         R9
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
-	MOVQ         192(AX), R12
-	CMPQ         R12, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R11)(R10*2), Y10
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	MOVQ         96(AX), R11
+	CMPQ         R11, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R10)(R9*2), Y10
 	VPSLLD       $0x10, Y10, Y10
-	VPMOVZXWD    16(R11)(R10*2), Y11
+	VPMOVZXWD    16(R10)(R9*2), Y11
 	VPSLLD       $0x10, Y11, Y11
-	JMP          scales0done
+	VPMOVZXWD    32(R10)(R9*2), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    48(R10)(R9*2), Y13
+	VPSLLD       $0x10, Y13, Y13
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R11)(R10*2), Y10
-	VCVTPH2PS 16(R11)(R10*2), Y11
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R10)(R9*2), Y10
+	VCVTPH2PS 16(R10)(R9*2), Y11
+	VCVTPH2PS 32(R10)(R9*2), Y12
+	VCVTPH2PS 48(R10)(R9*2), Y13
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R11)(R10*4), Y10
-	VMOVUPS 32(R11)(R10*4), Y11
+scales32:
+	VMOVUPS (R10)(R9*4), Y10
+	VMOVUPS 32(R10)(R9*4), Y11
+	VMOVUPS 64(R10)(R9*4), Y12
+	VMOVUPS 96(R10)(R9*4), Y13
 
-scales0done:
-	MOVQ      120(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R11)(R10*2), Y12
-	VPSLLD    $0x10, Y12, Y12
-	VPMOVZXWD 16(R11)(R10*2), Y13
-	VPSLLD    $0x10, Y13, Y13
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R11)(R10*2), Y12
-	VCVTPH2PS 16(R11)(R10*2), Y13
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R11)(R10*4), Y12
-	VMOVUPS 32(R11)(R10*4), Y13
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Y2, Y2
 	VMULPS    Y10, Y2, Y2
 	VCVTDQ2PS Y3, Y3
@@ -760,54 +663,40 @@ scales1done:
 	VMULPS    Y12, Y8, Y8
 	VCVTDQ2PS Y9, Y9
 	VMULPS    Y13, Y9, Y9
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
 	JZ        nobias
-	MOVQ      72(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R11)(R10*2), Y10
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R10)(R9*2), Y10
 	VPSLLD    $0x10, Y10, Y10
-	VPMOVZXWD 16(R11)(R10*2), Y11
+	VPMOVZXWD 16(R10)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R11)(R10*2), Y10
-	VCVTPH2PS 16(R11)(R10*2), Y11
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R11)(R10*4), Y10
-	VMOVUPS 32(R11)(R10*4), Y11
-
-biases0done:
-	MOVQ      168(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R11)(R10*2), Y12
+	VPMOVZXWD 32(R10)(R9*2), Y12
 	VPSLLD    $0x10, Y12, Y12
-	VPMOVZXWD 16(R11)(R10*2), Y13
+	VPMOVZXWD 48(R10)(R9*2), Y13
 	VPSLLD    $0x10, Y13, Y13
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R11)(R10*2), Y12
-	VCVTPH2PS 16(R11)(R10*2), Y13
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R10)(R9*2), Y10
+	VCVTPH2PS 16(R10)(R9*2), Y11
+	VCVTPH2PS 32(R10)(R9*2), Y12
+	VCVTPH2PS 48(R10)(R9*2), Y13
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R11)(R10*4), Y12
-	VMOVUPS 32(R11)(R10*4), Y13
+biases32:
+	VMOVUPS (R10)(R9*4), Y10
+	VMOVUPS 32(R10)(R9*4), Y11
+	VMOVUPS 64(R10)(R9*4), Y12
+	VMOVUPS 96(R10)(R9*4), Y13
 
-biases1done:
-	MOVQ         288(AX), R10
-	ADDQ         R9, R10
-	VPBROADCASTD (R10), Y14
+biasesdone:
+	MOVQ         192(AX), R9
+	ADDQ         R8, R9
+	VPBROADCASTD (R9), Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y15
 	VSUBPS       Y15, Y2, Y2
@@ -817,7 +706,7 @@ biases1done:
 	VSUBPS       Y15, Y4, Y4
 	VMULPS       Y13, Y14, Y15
 	VSUBPS       Y15, Y5, Y5
-	VPBROADCASTD 4(R10), Y14
+	VPBROADCASTD 4(R9), Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y10
 	VSUBPS       Y10, Y6, Y6
@@ -829,39 +718,39 @@ biases1done:
 	VSUBPS       Y10, Y9, Y9
 
 nobias:
-	MOVQ         264(AX), R10
-	ADDQ         R9, R10
-	MOVQ         344(AX), R11
-	VBROADCASTSS (R10), Y10
+	MOVQ         168(AX), R9
+	ADDQ         R8, R9
+	MOVQ         248(AX), R10
+	VBROADCASTSS (R9), Y10
 	VMULPS       Y10, Y2, Y2
-	VADDPS       (R11), Y2, Y2
-	VMOVUPS      Y2, (R11)
+	VADDPS       (R10), Y2, Y2
+	VMOVUPS      Y2, (R10)
 	VMULPS       Y10, Y3, Y3
-	VADDPS       32(R11), Y3, Y3
-	VMOVUPS      Y3, 32(R11)
+	VADDPS       32(R10), Y3, Y3
+	VMOVUPS      Y3, 32(R10)
 	VMULPS       Y10, Y4, Y4
-	VADDPS       64(R11), Y4, Y4
-	VMOVUPS      Y4, 64(R11)
+	VADDPS       64(R10), Y4, Y4
+	VMOVUPS      Y4, 64(R10)
 	VMULPS       Y10, Y5, Y5
-	VADDPS       96(R11), Y5, Y5
-	VMOVUPS      Y5, 96(R11)
-	VBROADCASTSS 4(R10), Y2
+	VADDPS       96(R10), Y5, Y5
+	VMOVUPS      Y5, 96(R10)
+	VBROADCASTSS 4(R9), Y2
 	VMULPS       Y2, Y6, Y6
-	VADDPS       128(R11), Y6, Y6
-	VMOVUPS      Y6, 128(R11)
+	VADDPS       128(R10), Y6, Y6
+	VMOVUPS      Y6, 128(R10)
 	VMULPS       Y2, Y7, Y7
-	VADDPS       160(R11), Y7, Y7
-	VMOVUPS      Y7, 160(R11)
+	VADDPS       160(R10), Y7, Y7
+	VMOVUPS      Y7, 160(R10)
 	VMULPS       Y2, Y8, Y8
-	VADDPS       192(R11), Y8, Y8
-	VMOVUPS      Y8, 192(R11)
+	VADDPS       192(R10), Y8, Y8
+	VMOVUPS      Y8, 192(R10)
 	VMULPS       Y2, Y9, Y9
-	VADDPS       224(R11), Y9, Y9
-	VMOVUPS      Y9, 224(R11)
-	MOVQ         336(AX), R10
-	LEAQ         (R9)(R10*4), R9
-	ADDQ         $0x08, DI
-	DECQ         R8
+	VADDPS       224(R10), Y9, Y9
+	VMOVUPS      Y9, 224(R10)
+	MOVQ         240(AX), R9
+	LEAQ         (R8)(R9*4), R8
+	ADDQ         $0x08, SI
+	DECQ         DI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -880,77 +769,68 @@ TEXT ·codes8x2AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X2
 	VPBROADCASTD X2, Y2
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), DI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), SI
 	VPXOR        Y3, Y3, Y3
-	VMOVDQU      Y3, (DI)
-	VMOVDQU      Y3, 32(DI)
-	VMOVDQU      Y3, 64(DI)
-	VMOVDQU      Y3, 96(DI)
-	VMOVDQU      Y3, 128(DI)
-	VMOVDQU      Y3, 160(DI)
-	VMOVDQU      Y3, 192(DI)
-	VMOVDQU      Y3, 224(DI)
-	MOVQ         208(AX), DI
-	MOVQ         216(AX), R8
-	XORQ         R9, R9
+	VMOVDQU      Y3, (SI)
+	VMOVDQU      Y3, 32(SI)
+	VMOVDQU      Y3, 64(SI)
+	VMOVDQU      Y3, 96(SI)
+	VMOVDQU      Y3, 128(SI)
+	VMOVDQU      Y3, 160(SI)
+	VMOVDQU      Y3, 192(SI)
+	VMOVDQU      Y3, 224(SI)
+	MOVQ         112(AX), SI
+	MOVQ         120(AX), DI
+	XORQ         R8, R8
 
 block:
-	MOVQ         288(AX), R10
-	ADDQ         R9, R10
-	MOVLQSX      4(DI), R11
-	SHLQ         $0x04, R11
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Y7
-	VPBROADCASTD 200(AX), Y8
-	JMP          zerosdone0
+	MOVQ         192(AX), R9
+	ADDQ         R8, R9
+	MOVLQSX      4(SI), R10
+	SHLQ         $0x05, R10
+	MOVQ         48(AX), R11
+	TESTQ        R11, R11
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Y7
+	VPBROADCASTD 104(AX), Y8
+	VPBROADCASTD 104(AX), Y9
+	VPBROADCASTD 104(AX), Y10
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R12)(R11*1), Y7
-	VPMOVZXBD 8(R12)(R11*1), Y8
+zeros:
+	VPMOVZXBD (R11)(R10*1), Y7
+	VPMOVZXBD 8(R11)(R10*1), Y8
+	VPMOVZXBD 16(R11)(R10*1), Y9
+	VPMOVZXBD 24(R11)(R10*1), Y10
 
-zerosdone0:
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Y9
-	VPBROADCASTD 200(AX), Y10
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R12)(R11*1), Y9
-	VPMOVZXBD 8(R12)(R11*1), Y10
-
-zerosdone1:
-	VPBROADCASTD (R10), Y11
+offsets:
+	VPBROADCASTD (R9), Y11
 	VPMADDWD     Y7, Y11, Y3
 	VPMADDWD     Y8, Y11, Y4
 	VPMADDWD     Y9, Y11, Y5
 	VPMADDWD     Y10, Y11, Y6
-	VPBROADCASTD 4(R10), Y11
+	VPBROADCASTD 4(R9), Y11
 	VPMADDWD     Y7, Y11, Y7
 	VPMADDWD     Y8, Y11, Y8
 	VPMADDWD     Y9, Y11, Y9
 	VPMADDWD     Y10, Y11, Y10
-	MOVLQSX      (DI), R10
+	MOVLQSX      (SI), R9
 
 step:
 	VMOVDQU      (CX), Y11
 	VPAND        Y1, Y11, Y12
 	VPSRLD       $0x04, Y11, Y11
 	VPAND        Y1, Y11, Y11
-	VPBROADCASTD (BX), Y13
+	VPBROADCASTD (DX), Y13
 	VPMADDUBSW   Y13, Y12, Y14
 	VPMADDWD     Y0, Y14, Y14
 	VPADDD       Y14, Y3, Y3
 	VPMADDUBSW   Y13, Y11, Y13
 	VPMADDWD     Y2, Y13, Y13
 	VPADDD       Y13, Y3, Y3
-	VPBROADCASTD (BX)(SI*1), Y13
+	VPBROADCASTD (DX)(BX*1), Y13
 	VPMADDUBSW   Y13, Y12, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y7, Y7
@@ -961,177 +841,163 @@ step:
 	VPAND        Y1, Y11, Y12
 	VPSRLD       $0x04, Y11, Y11
 	VPAND        Y1, Y11, Y11
-	VPBROADCASTD (BX), Y13
+	VPBROADCASTD (DX), Y13
 	VPMADDUBSW   Y13, Y12, Y14
 	VPMADDWD     Y0, Y14, Y14
 	VPADDD       Y14, Y4, Y4
 	VPMADDUBSW   Y13, Y11, Y13
 	VPMADDWD     Y2, Y13, Y13
 	VPADDD       Y13, Y4, Y4
-	VPBROADCASTD (BX)(SI*1), Y13
+	VPBROADCASTD (DX)(BX*1), Y13
 	VPMADDUBSW   Y13, Y12, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y8, Y8
 	VPMADDUBSW   Y13, Y11, Y11
 	VPMADDWD     Y2, Y11, Y11
 	VPADDD       Y11, Y8, Y8
-	VMOVDQU      (DX), Y11
+	VMOVDQU      64(CX), Y11
 	VPAND        Y1, Y11, Y12
 	VPSRLD       $0x04, Y11, Y11
 	VPAND        Y1, Y11, Y11
-	VPBROADCASTD (BX), Y13
+	VPBROADCASTD (DX), Y13
 	VPMADDUBSW   Y13, Y12, Y14
 	VPMADDWD     Y0, Y14, Y14
 	VPADDD       Y14, Y5, Y5
 	VPMADDUBSW   Y13, Y11, Y13
 	VPMADDWD     Y2, Y13, Y13
 	VPADDD       Y13, Y5, Y5
-	VPBROADCASTD (BX)(SI*1), Y13
+	VPBROADCASTD (DX)(BX*1), Y13
 	VPMADDUBSW   Y13, Y12, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y9, Y9
 	VPMADDUBSW   Y13, Y11, Y11
 	VPMADDWD     Y2, Y11, Y11
 	VPADDD       Y11, Y9, Y9
-	VMOVDQU      32(DX), Y11
+	VMOVDQU      96(CX), Y11
 	VPAND        Y1, Y11, Y12
 	VPSRLD       $0x04, Y11, Y11
 	VPAND        Y1, Y11, Y11
-	VPBROADCASTD (BX), Y13
+	VPBROADCASTD (DX), Y13
 	VPMADDUBSW   Y13, Y12, Y14
 	VPMADDWD     Y0, Y14, Y14
 	VPADDD       Y14, Y6, Y6
 	VPMADDUBSW   Y13, Y11, Y13
 	VPMADDWD     Y2, Y13, Y13
 	VPADDD       Y13, Y6, Y6
-	VPBROADCASTD (BX)(SI*1), Y13
+	VPBROADCASTD (DX)(BX*1), Y13
 	VPMADDUBSW   Y13, Y12, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y10, Y10
 	VPMADDUBSW   Y13, Y11, Y11
 	VPMADDWD     Y2, Y11, Y11
 	VPADDD       Y11, Y10, Y10
-	VMOVDQU      64(CX), Y11
+	VMOVDQU      128(CX), Y11
 	VPAND        Y1, Y11, Y12
 	VPSRLD       $0x04, Y11, Y11
 	VPAND        Y1, Y11, Y11
-	VPBROADCASTD 4(BX), Y13
+	VPBROADCASTD 4(DX), Y13
 	VPMADDUBSW   Y13, Y12, Y14
 	VPMADDWD     Y0, Y14, Y14
 	VPADDD       Y14, Y3, Y3
 	VPMADDUBSW   Y13, Y11, Y13
 	VPMADDWD     Y2, Y13, Y13
 	VPADDD       Y13, Y3, Y3
-	VPBROADCASTD 4(BX)(SI*1), Y13
+	VPBROADCASTD 4(DX)(BX*1), Y13
 	VPMADDUBSW   Y13, Y12, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y7, Y7
 	VPMADDUBSW   Y13, Y11, Y11
 	VPMADDWD     Y2, Y11, Y11
 	VPADDD       Y11, Y7, Y7
-	VMOVDQU      96(CX), Y11
+	VMOVDQU      160(CX), Y11
 	VPAND        Y1, Y11, Y12
 	VPSRLD       $0x04, Y11, Y11
 	VPAND        Y1, Y11, Y11
-	VPBROADCASTD 4(BX), Y13
+	VPBROADCASTD 4(DX), Y13
 	VPMADDUBSW   Y13, Y12, Y14
 	VPMADDWD     Y0, Y14, Y14
 	VPADDD       Y14, Y4, Y4
 	VPMADDUBSW   Y13, Y11, Y13
 	VPMADDWD     Y2, Y13, Y13
 	VPADDD       Y13, Y4, Y4
-	VPBROADCASTD 4(BX)(SI*1), Y13
+	VPBROADCASTD 4(DX)(BX*1), Y13
 	VPMADDUBSW   Y13, Y12, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y8, Y8
 	VPMADDUBSW   Y13, Y11, Y11
 	VPMADDWD     Y2, Y11, Y11
 	VPADDD       Y11, Y8, Y8
-	VMOVDQU      64(DX), Y11
+	VMOVDQU      192(CX), Y11
 	VPAND        Y1, Y11, Y12
 	VPSRLD       $0x04, Y11, Y11
 	VPAND        Y1, Y11, Y11
-	VPBROADCASTD 4(BX), Y13
+	VPBROADCASTD 4(DX), Y13
 	VPMADDUBSW   Y13, Y12, Y14
 	VPMADDWD     Y0, Y14, Y14
 	VPADDD       Y14, Y5, Y5
 	VPMADDUBSW   Y13, Y11, Y13
 	VPMADDWD     Y2, Y13, Y13
 	VPADDD       Y13, Y5, Y5
-	VPBROADCASTD 4(BX)(SI*1), Y13
+	VPBROADCASTD 4(DX)(BX*1), Y13
 	VPMADDUBSW   Y13, Y12, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y9, Y9
 	VPMADDUBSW   Y13, Y11, Y11
 	VPMADDWD     Y2, Y11, Y11
 	VPADDD       Y11, Y9, Y9
-	VMOVDQU      96(DX), Y11
+	VMOVDQU      224(CX), Y11
 	VPAND        Y1, Y11, Y12
 	VPSRLD       $0x04, Y11, Y11
 	VPAND        Y1, Y11, Y11
-	VPBROADCASTD 4(BX), Y13
+	VPBROADCASTD 4(DX), Y13
 	VPMADDUBSW   Y13, Y12, Y14
 	VPMADDWD     Y0, Y14, Y14
 	VPADDD       Y14, Y6, Y6
 	VPMADDUBSW   Y13, Y11, Y13
 	VPMADDWD     Y2, Y13, Y13
 	VPADDD       Y13, Y6, Y6
-	VPBROADCASTD 4(BX)(SI*1), Y13
+	VPBROADCASTD 4(DX)(BX*1), Y13
 	VPMADDUBSW   Y13, Y12, Y12
 	VPMADDWD     Y0, Y12, Y12
 	VPADDD       Y12, Y10, Y10
 	VPMADDUBSW   Y13, Y11, Y11
 	VPMADDWD     Y2, Y11, Y11
 	VPADDD       Y11, Y10, Y10
-	ADDQ         $0x80, CX
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	DECQ         R10
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	DECQ         R9
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
-	MOVQ         192(AX), R12
-	CMPQ         R12, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R11)(R10*2), Y11
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	MOVQ         96(AX), R11
+	CMPQ         R11, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R10)(R9*2), Y11
 	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(R11)(R10*2), Y12
+	VPMOVZXWD    16(R10)(R9*2), Y12
 	VPSLLD       $0x10, Y12, Y12
-	JMP          scales0done
+	VPMOVZXWD    32(R10)(R9*2), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPMOVZXWD    48(R10)(R9*2), Y14
+	VPSLLD       $0x10, Y14, Y14
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R11)(R10*2), Y11
-	VCVTPH2PS 16(R11)(R10*2), Y12
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R10)(R9*2), Y11
+	VCVTPH2PS 16(R10)(R9*2), Y12
+	VCVTPH2PS 32(R10)(R9*2), Y13
+	VCVTPH2PS 48(R10)(R9*2), Y14
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R11)(R10*4), Y11
-	VMOVUPS 32(R11)(R10*4), Y12
+scales32:
+	VMOVUPS (R10)(R9*4), Y11
+	VMOVUPS 32(R10)(R9*4), Y12
+	VMOVUPS 64(R10)(R9*4), Y13
+	VMOVUPS 96(R10)(R9*4), Y14
 
-scales0done:
-	MOVQ      120(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R11)(R10*2), Y13
-	VPSLLD    $0x10, Y13, Y13
-	VPMOVZXWD 16(R11)(R10*2), Y14
-	VPSLLD    $0x10, Y14, Y14
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R11)(R10*2), Y13
-	VCVTPH2PS 16(R11)(R10*2), Y14
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R11)(R10*4), Y13
-	VMOVUPS 32(R11)(R10*4), Y14
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Y3, Y3
 	VMULPS    Y11, Y3, Y3
 	VCVTDQ2PS Y4, Y4
@@ -1148,54 +1014,40 @@ scales1done:
 	VMULPS    Y13, Y9, Y9
 	VCVTDQ2PS Y10, Y10
 	VMULPS    Y14, Y10, Y10
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
 	JZ        nobias
-	MOVQ      72(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R11)(R10*2), Y11
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R10)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	VPMOVZXWD 16(R11)(R10*2), Y12
+	VPMOVZXWD 16(R10)(R9*2), Y12
 	VPSLLD    $0x10, Y12, Y12
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R11)(R10*2), Y11
-	VCVTPH2PS 16(R11)(R10*2), Y12
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R11)(R10*4), Y11
-	VMOVUPS 32(R11)(R10*4), Y12
-
-biases0done:
-	MOVQ      168(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R11)(R10*2), Y13
+	VPMOVZXWD 32(R10)(R9*2), Y13
 	VPSLLD    $0x10, Y13, Y13
-	VPMOVZXWD 16(R11)(R10*2), Y14
+	VPMOVZXWD 48(R10)(R9*2), Y14
 	VPSLLD    $0x10, Y14, Y14
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R11)(R10*2), Y13
-	VCVTPH2PS 16(R11)(R10*2), Y14
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R10)(R9*2), Y11
+	VCVTPH2PS 16(R10)(R9*2), Y12
+	VCVTPH2PS 32(R10)(R9*2), Y13
+	VCVTPH2PS 48(R10)(R9*2), Y14
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R11)(R10*4), Y13
-	VMOVUPS 32(R11)(R10*4), Y14
+biases32:
+	VMOVUPS (R10)(R9*4), Y11
+	VMOVUPS 32(R10)(R9*4), Y12
+	VMOVUPS 64(R10)(R9*4), Y13
+	VMOVUPS 96(R10)(R9*4), Y14
 
-biases1done:
-	MOVQ         288(AX), R10
-	ADDQ         R9, R10
-	VPBROADCASTD (R10), Y15
+biasesdone:
+	MOVQ         192(AX), R9
+	ADDQ         R8, R9
+	VPBROADCASTD (R9), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       Y11, Y15, Y16
 	VSUBPS       Y16, Y3, Y3
@@ -1205,7 +1057,7 @@ biases1done:
 	VSUBPS       Y16, Y5, Y5
 	VMULPS       Y14, Y15, Y16
 	VSUBPS       Y16, Y6, Y6
-	VPBROADCASTD 4(R10), Y15
+	VPBROADCASTD 4(R9), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       Y11, Y15, Y11
 	VSUBPS       Y11, Y7, Y7
@@ -1217,39 +1069,39 @@ biases1done:
 	VSUBPS       Y11, Y10, Y10
 
 nobias:
-	MOVQ         264(AX), R10
-	ADDQ         R9, R10
-	MOVQ         344(AX), R11
-	VBROADCASTSS (R10), Y11
+	MOVQ         168(AX), R9
+	ADDQ         R8, R9
+	MOVQ         248(AX), R10
+	VBROADCASTSS (R9), Y11
 	VMULPS       Y11, Y3, Y3
-	VADDPS       (R11), Y3, Y3
-	VMOVUPS      Y3, (R11)
+	VADDPS       (R10), Y3, Y3
+	VMOVUPS      Y3, (R10)
 	VMULPS       Y11, Y4, Y4
-	VADDPS       32(R11), Y4, Y4
-	VMOVUPS      Y4, 32(R11)
+	VADDPS       32(R10), Y4, Y4
+	VMOVUPS      Y4, 32(R10)
 	VMULPS       Y11, Y5, Y5
-	VADDPS       64(R11), Y5, Y5
-	VMOVUPS      Y5, 64(R11)
+	VADDPS       64(R10), Y5, Y5
+	VMOVUPS      Y5, 64(R10)
 	VMULPS       Y11, Y6, Y6
-	VADDPS       96(R11), Y6, Y6
-	VMOVUPS      Y6, 96(R11)
-	VBROADCASTSS 4(R10), Y3
+	VADDPS       96(R10), Y6, Y6
+	VMOVUPS      Y6, 96(R10)
+	VBROADCASTSS 4(R9), Y3
 	VMULPS       Y3, Y7, Y7
-	VADDPS       128(R11), Y7, Y7
-	VMOVUPS      Y7, 128(R11)
+	VADDPS       128(R10), Y7, Y7
+	VMOVUPS      Y7, 128(R10)
 	VMULPS       Y3, Y8, Y8
-	VADDPS       160(R11), Y8, Y8
-	VMOVUPS      Y8, 160(R11)
+	VADDPS       160(R10), Y8, Y8
+	VMOVUPS      Y8, 160(R10)
 	VMULPS       Y3, Y9, Y9
-	VADDPS       192(R11), Y9, Y9
-	VMOVUPS      Y9, 192(R11)
+	VADDPS       192(R10), Y9, Y9
+	VMOVUPS      Y9, 192(R10)
 	VMULPS       Y3, Y10, Y10
-	VADDPS       224(R11), Y10, Y10
-	VMOVUPS      Y10, 224(R11)
-	MOVQ         336(AX), R10
-	LEAQ         (R9)(R10*4), R9
-	ADDQ         $0x08, DI
-	DECQ         R8
+	VADDPS       224(R10), Y10, Y10
+	VMOVUPS      Y10, 224(R10)
+	MOVQ         240(AX), R9
+	LEAQ         (R8)(R9*4), R8
+	ADDQ         $0x08, SI
+	DECQ         DI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -1272,16 +1124,28 @@ loop:
 	VPSRLD  $0x04, Y2, Y2
 	VPAND   Y0, Y2, Y2
 	VMOVDQU Y1, (AX)
-	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y2, 128(AX)
 	VMOVDQU 32(CX), Y2
 	VPAND   Y0, Y2, Y1
 	VPSRLD  $0x04, Y2, Y2
 	VPAND   Y0, Y2, Y2
 	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y2, 96(AX)
-	ADDQ    $0x40, CX
-	ADDQ    $0x80, AX
-	SUBQ    $0x40, DX
+	VMOVDQU Y2, 160(AX)
+	VMOVDQU 64(CX), Y2
+	VPAND   Y0, Y2, Y1
+	VPSRLD  $0x04, Y2, Y2
+	VPAND   Y0, Y2, Y2
+	VMOVDQU Y1, 64(AX)
+	VMOVDQU Y2, 192(AX)
+	VMOVDQU 96(CX), Y2
+	VPAND   Y0, Y2, Y1
+	VPSRLD  $0x04, Y2, Y2
+	VPAND   Y0, Y2, Y2
+	VMOVDQU Y1, 96(AX)
+	VMOVDQU Y2, 224(AX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000080, DX
 	JNZ     loop
 
 done:

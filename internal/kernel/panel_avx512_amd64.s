@@ -13,178 +13,145 @@ TEXT ·codes4x1AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), SI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), BX
 	VPXORD       Z2, Z2, Z2
-	VMOVDQU32    Z2, (SI)
-	VMOVDQU32    Z2, 64(SI)
-	MOVQ         208(AX), SI
-	MOVQ         216(AX), DI
-	XORQ         R8, R8
+	VMOVDQU32    Z2, (BX)
+	VMOVDQU32    Z2, 64(BX)
+	MOVQ         112(AX), BX
+	MOVQ         120(AX), SI
+	XORQ         DI, DI
 
 block:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x04, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z2
-	JMP          zerosdone0
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	MOVLQSX      4(BX), R9
+	SHLQ         $0x05, R9
+	MOVQ         48(AX), R10
+	TESTQ        R10, R10
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z2
+	VPBROADCASTD 104(AX), Z5
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R11)(R10*1), Z2
+zeros:
+	VPMOVZXBD (R10)(R9*1), Z2
+	VPMOVZXBD 16(R10)(R9*1), Z5
 
-zerosdone0:
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z3
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R11)(R10*1), Z3
-
-zerosdone1:
-	VPBROADCASTD (R9), Z4
-	VPMADDWD     Z2, Z4, Z2
-	VPMADDWD     Z3, Z4, Z3
-	MOVLQSX      (SI), R9
+offsets:
+	VPBROADCASTD (R8), Z6
+	VPMADDWD     Z2, Z6, Z2
+	VPMADDWD     Z5, Z6, Z5
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	MOVLQSX      (BX), R8
 
 step:
-	VMOVDQU32    (CX), Z4
-	VPANDD       Z1, Z4, Z5
-	VPSRLD       $0x04, Z4, Z4
-	VPANDD       Z1, Z4, Z4
-	VMOVDQU32    (DX), Z6
+	VMOVDQU32    (CX), Z6
 	VPANDD       Z1, Z6, Z7
 	VPSRLD       $0x04, Z6, Z6
 	VPANDD       Z1, Z6, Z6
-	VPBROADCASTD (BX), Z8
-	VPMADDUBSW   Z8, Z5, Z5
-	VPMADDWD     Z0, Z5, Z5
-	VPADDD       Z5, Z2, Z2
-	VPMADDUBSW   Z8, Z7, Z5
-	VPMADDWD     Z0, Z5, Z5
-	VPADDD       Z5, Z3, Z3
-	VPBROADCASTD 4(BX), Z5
-	VPMADDUBSW   Z5, Z4, Z4
-	VPMADDWD     Z0, Z4, Z4
-	VPADDD       Z4, Z2, Z2
-	VPMADDUBSW   Z5, Z6, Z4
-	VPMADDWD     Z0, Z4, Z4
-	VPADDD       Z4, Z3, Z3
+	VMOVDQU32    64(CX), Z8
+	VPANDD       Z1, Z8, Z9
+	VPSRLD       $0x04, Z8, Z8
+	VPANDD       Z1, Z8, Z8
+	VPBROADCASTD (DX), Z10
+	VPMADDUBSW   Z10, Z7, Z7
+	VPMADDWD     Z0, Z7, Z7
+	VPADDD       Z7, Z2, Z2
+	VPMADDUBSW   Z10, Z9, Z7
+	VPMADDWD     Z0, Z7, Z7
+	VPADDD       Z7, Z5, Z5
+	VPBROADCASTD 4(DX), Z7
+	VPMADDUBSW   Z7, Z6, Z6
+	VPMADDWD     Z0, Z6, Z6
+	VPADDD       Z6, Z3, Z3
+	VPMADDUBSW   Z7, Z8, Z6
+	VPMADDWD     Z0, Z6, Z6
+	VPADDD       Z6, Z4, Z4
 	PREFETCHT0   2048(CX)
-	ADDQ         $0x40, CX
-	PREFETCHT0   2048(DX)
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	DECQ         R9
+	PREFETCHT0   2112(CX)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
-	MOVQ         192(AX), R11
-	CMPQ         R11, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R10)(R9*2), Z4
-	VPSLLD       $0x10, Z4, Z4
-	JMP          scales0done
+	VPADDD       Z3, Z2, Z2
+	VPADDD       Z4, Z5, Z5
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	MOVQ         96(AX), R10
+	CMPQ         R10, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R9)(R8*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	VPMOVZXWD    32(R9)(R8*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R10)(R9*2), Z4
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R9)(R8*2), Z6
+	VCVTPH2PS 32(R9)(R8*2), Z7
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R10)(R9*4), Z4
+scales32:
+	VMOVUPS (R9)(R8*4), Z6
+	VMOVUPS 64(R9)(R8*4), Z7
 
-scales0done:
-	MOVQ      120(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R10)(R9*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R10)(R9*2), Z5
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R10)(R9*4), Z5
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z2, Z2
-	VMULPS    Z4, Z2, Z2
-	VCVTDQ2PS Z3, Z3
-	VMULPS    Z5, Z3, Z3
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	VMULPS    Z6, Z2, Z2
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z7, Z5, Z5
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
 	JZ        nobias
-	MOVQ      72(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	JMP       biases0done
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R9)(R8*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(R9)(R8*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       biasesdone
 
-biases016:
-	VCVTPH2PS (R10)(R9*2), Z4
-	JMP       biases0done
+biases16:
+	VCVTPH2PS (R9)(R8*2), Z6
+	VCVTPH2PS 32(R9)(R8*2), Z7
+	JMP       biasesdone
 
-biases032:
-	VMOVUPS (R10)(R9*4), Z4
+biases32:
+	VMOVUPS (R9)(R8*4), Z6
+	VMOVUPS 64(R9)(R8*4), Z7
 
-biases0done:
-	MOVQ      168(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	JMP       biases1done
-
-biases116:
-	VCVTPH2PS (R10)(R9*2), Z5
-	JMP       biases1done
-
-biases132:
-	VMOVUPS (R10)(R9*4), Z5
-
-biases1done:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS       Z4, Z6, Z4
-	VSUBPS       Z4, Z2, Z2
-	VMULPS       Z5, Z6, Z4
-	VSUBPS       Z4, Z3, Z3
+biasesdone:
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	VPBROADCASTD (R8), Z8
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z6, Z8, Z6
+	VSUBPS       Z6, Z2, Z2
+	VMULPS       Z7, Z8, Z6
+	VSUBPS       Z6, Z5, Z5
 
 nobias:
-	MOVQ         264(AX), R9
-	ADDQ         R8, R9
-	MOVQ         344(AX), R10
-	VBROADCASTSS (R9), Z4
-	VMULPS       Z4, Z2, Z2
-	VADDPS       (R10), Z2, Z2
-	VMOVUPS      Z2, (R10)
-	VMULPS       Z4, Z3, Z3
-	VADDPS       64(R10), Z3, Z3
-	VMOVUPS      Z3, 64(R10)
-	MOVQ         336(AX), R9
-	LEAQ         (R8)(R9*4), R8
-	ADDQ         $0x08, SI
-	DECQ         DI
+	MOVQ         168(AX), R8
+	ADDQ         DI, R8
+	MOVQ         248(AX), R9
+	VBROADCASTSS (R8), Z6
+	VMULPS       Z6, Z2, Z2
+	VADDPS       (R9), Z2, Z2
+	VMOVUPS      Z2, (R9)
+	VMULPS       Z6, Z5, Z5
+	VADDPS       64(R9), Z5, Z5
+	VMOVUPS      Z5, 64(R9)
+	MOVQ         240(AX), R8
+	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x08, BX
+	DECQ         SI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -198,130 +165,107 @@ TEXT ·codes4x2AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), DI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), SI
 	VPXORD       Z2, Z2, Z2
-	VMOVDQU32    Z2, (DI)
-	VMOVDQU32    Z2, 64(DI)
-	VMOVDQU32    Z2, 128(DI)
-	VMOVDQU32    Z2, 192(DI)
-	MOVQ         208(AX), DI
-	MOVQ         216(AX), R8
-	XORQ         R9, R9
+	VMOVDQU32    Z2, (SI)
+	VMOVDQU32    Z2, 64(SI)
+	VMOVDQU32    Z2, 128(SI)
+	VMOVDQU32    Z2, 192(SI)
+	MOVQ         112(AX), SI
+	MOVQ         120(AX), DI
+	XORQ         R8, R8
 
 block:
-	MOVQ         288(AX), R10
-	ADDQ         R9, R10
-	MOVLQSX      4(DI), R11
-	SHLQ         $0x04, R11
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z4
-	JMP          zerosdone0
+	MOVQ         192(AX), R9
+	ADDQ         R8, R9
+	MOVLQSX      4(SI), R10
+	SHLQ         $0x05, R10
+	MOVQ         48(AX), R11
+	TESTQ        R11, R11
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z4
+	VPBROADCASTD 104(AX), Z5
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R12)(R11*1), Z4
+zeros:
+	VPMOVZXBD (R11)(R10*1), Z4
+	VPMOVZXBD 16(R11)(R10*1), Z5
 
-zerosdone0:
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z5
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R12)(R11*1), Z5
-
-zerosdone1:
-	VPBROADCASTD (R10), Z6
+offsets:
+	VPBROADCASTD (R9), Z6
 	VPMADDWD     Z4, Z6, Z2
 	VPMADDWD     Z5, Z6, Z3
-	VPBROADCASTD 4(R10), Z6
+	VPBROADCASTD 4(R9), Z6
 	VPMADDWD     Z4, Z6, Z4
 	VPMADDWD     Z5, Z6, Z5
-	MOVLQSX      (DI), R10
+	MOVLQSX      (SI), R9
 
 step:
 	VMOVDQU32    (CX), Z6
 	VPANDD       Z1, Z6, Z7
 	VPSRLD       $0x04, Z6, Z6
 	VPANDD       Z1, Z6, Z6
-	VMOVDQU32    (DX), Z8
+	VMOVDQU32    64(CX), Z8
 	VPANDD       Z1, Z8, Z9
 	VPSRLD       $0x04, Z8, Z8
 	VPANDD       Z1, Z8, Z8
-	VPBROADCASTD (BX), Z10
+	VPBROADCASTD (DX), Z10
 	VPMADDUBSW   Z10, Z7, Z11
 	VPMADDWD     Z0, Z11, Z11
 	VPADDD       Z11, Z2, Z2
 	VPMADDUBSW   Z10, Z9, Z10
 	VPMADDWD     Z0, Z10, Z10
 	VPADDD       Z10, Z3, Z3
-	VPBROADCASTD (BX)(SI*1), Z10
+	VPBROADCASTD (DX)(BX*1), Z10
 	VPMADDUBSW   Z10, Z7, Z7
 	VPMADDWD     Z0, Z7, Z7
 	VPADDD       Z7, Z4, Z4
 	VPMADDUBSW   Z10, Z9, Z7
 	VPMADDWD     Z0, Z7, Z7
 	VPADDD       Z7, Z5, Z5
-	VPBROADCASTD 4(BX), Z7
+	VPBROADCASTD 4(DX), Z7
 	VPMADDUBSW   Z7, Z6, Z9
 	VPMADDWD     Z0, Z9, Z9
 	VPADDD       Z9, Z2, Z2
 	VPMADDUBSW   Z7, Z8, Z7
 	VPMADDWD     Z0, Z7, Z7
 	VPADDD       Z7, Z3, Z3
-	VPBROADCASTD 4(BX)(SI*1), Z7
+	VPBROADCASTD 4(DX)(BX*1), Z7
 	VPMADDUBSW   Z7, Z6, Z6
 	VPMADDWD     Z0, Z6, Z6
 	VPADDD       Z6, Z4, Z4
 	VPMADDUBSW   Z7, Z8, Z6
 	VPMADDWD     Z0, Z6, Z6
 	VPADDD       Z6, Z5, Z5
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	DECQ         R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	DECQ         R9
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
-	MOVQ         192(AX), R12
-	CMPQ         R12, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R11)(R10*2), Z6
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	MOVQ         96(AX), R11
+	CMPQ         R11, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R10)(R9*2), Z6
 	VPSLLD       $0x10, Z6, Z6
-	JMP          scales0done
+	VPMOVZXWD    32(R10)(R9*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R11)(R10*2), Z6
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R10)(R9*2), Z6
+	VCVTPH2PS 32(R10)(R9*2), Z7
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R11)(R10*4), Z6
+scales32:
+	VMOVUPS (R10)(R9*4), Z6
+	VMOVUPS 64(R10)(R9*4), Z7
 
-scales0done:
-	MOVQ      120(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R11)(R10*2), Z7
-	VPSLLD    $0x10, Z7, Z7
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R11)(R10*2), Z7
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R11)(R10*4), Z7
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z2, Z2
 	VMULPS    Z6, Z2, Z2
 	VCVTDQ2PS Z3, Z3
@@ -330,52 +274,38 @@ scales1done:
 	VMULPS    Z6, Z4, Z4
 	VCVTDQ2PS Z5, Z5
 	VMULPS    Z7, Z5, Z5
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
 	JZ        nobias
-	MOVQ      72(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R11)(R10*2), Z6
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R10)(R9*2), Z6
 	VPSLLD    $0x10, Z6, Z6
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R11)(R10*2), Z6
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R11)(R10*4), Z6
-
-biases0done:
-	MOVQ      168(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R11)(R10*2), Z7
+	VPMOVZXWD 32(R10)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R11)(R10*2), Z7
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R10)(R9*2), Z6
+	VCVTPH2PS 32(R10)(R9*2), Z7
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R11)(R10*4), Z7
+biases32:
+	VMOVUPS (R10)(R9*4), Z6
+	VMOVUPS 64(R10)(R9*4), Z7
 
-biases1done:
-	MOVQ         288(AX), R10
-	ADDQ         R9, R10
-	VPBROADCASTD (R10), Z8
+biasesdone:
+	MOVQ         192(AX), R9
+	ADDQ         R8, R9
+	VPBROADCASTD (R9), Z8
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z6, Z8, Z9
 	VSUBPS       Z9, Z2, Z2
 	VMULPS       Z7, Z8, Z9
 	VSUBPS       Z9, Z3, Z3
-	VPBROADCASTD 4(R10), Z8
+	VPBROADCASTD 4(R9), Z8
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z6, Z8, Z6
 	VSUBPS       Z6, Z4, Z4
@@ -383,27 +313,27 @@ biases1done:
 	VSUBPS       Z6, Z5, Z5
 
 nobias:
-	MOVQ         264(AX), R10
-	ADDQ         R9, R10
-	MOVQ         344(AX), R11
-	VBROADCASTSS (R10), Z6
+	MOVQ         168(AX), R9
+	ADDQ         R8, R9
+	MOVQ         248(AX), R10
+	VBROADCASTSS (R9), Z6
 	VMULPS       Z6, Z2, Z2
-	VADDPS       (R11), Z2, Z2
-	VMOVUPS      Z2, (R11)
+	VADDPS       (R10), Z2, Z2
+	VMOVUPS      Z2, (R10)
 	VMULPS       Z6, Z3, Z3
-	VADDPS       64(R11), Z3, Z3
-	VMOVUPS      Z3, 64(R11)
-	VBROADCASTSS 4(R10), Z2
+	VADDPS       64(R10), Z3, Z3
+	VMOVUPS      Z3, 64(R10)
+	VBROADCASTSS 4(R9), Z2
 	VMULPS       Z2, Z4, Z4
-	VADDPS       128(R11), Z4, Z4
-	VMOVUPS      Z4, 128(R11)
+	VADDPS       128(R10), Z4, Z4
+	VMOVUPS      Z4, 128(R10)
 	VMULPS       Z2, Z5, Z5
-	VADDPS       192(R11), Z5, Z5
-	VMOVUPS      Z5, 192(R11)
-	MOVQ         336(AX), R10
-	LEAQ         (R9)(R10*4), R9
-	ADDQ         $0x08, DI
-	DECQ         R8
+	VADDPS       192(R10), Z5, Z5
+	VMOVUPS      Z5, 192(R10)
+	MOVQ         240(AX), R9
+	LEAQ         (R8)(R9*4), R8
+	ADDQ         $0x08, SI
+	DECQ         DI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -417,169 +347,146 @@ TEXT ·codes4x4AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	MOVQ         344(AX), R8
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         248(AX), DI
 	VPXORD       Z2, Z2, Z2
-	VMOVDQU32    Z2, (R8)
-	VMOVDQU32    Z2, 64(R8)
-	VMOVDQU32    Z2, 128(R8)
-	VMOVDQU32    Z2, 192(R8)
-	VMOVDQU32    Z2, 256(R8)
-	VMOVDQU32    Z2, 320(R8)
-	VMOVDQU32    Z2, 384(R8)
-	VMOVDQU32    Z2, 448(R8)
-	MOVQ         208(AX), R8
-	MOVQ         216(AX), R9
-	XORQ         R10, R10
+	VMOVDQU32    Z2, (DI)
+	VMOVDQU32    Z2, 64(DI)
+	VMOVDQU32    Z2, 128(DI)
+	VMOVDQU32    Z2, 192(DI)
+	VMOVDQU32    Z2, 256(DI)
+	VMOVDQU32    Z2, 320(DI)
+	VMOVDQU32    Z2, 384(DI)
+	VMOVDQU32    Z2, 448(DI)
+	MOVQ         112(AX), DI
+	MOVQ         120(AX), R8
+	XORQ         R9, R9
 
 block:
-	MOVQ         288(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x04, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z8
-	JMP          zerosdone0
+	MOVQ         192(AX), R10
+	ADDQ         R9, R10
+	MOVLQSX      4(DI), R11
+	SHLQ         $0x05, R11
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z8
+	VPBROADCASTD 104(AX), Z9
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R13)(R12*1), Z8
+zeros:
+	VPMOVZXBD (R12)(R11*1), Z8
+	VPMOVZXBD 16(R12)(R11*1), Z9
 
-zerosdone0:
-	MOVQ         144(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z9
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R13)(R12*1), Z9
-
-zerosdone1:
-	VPBROADCASTD (R11), Z10
+offsets:
+	VPBROADCASTD (R10), Z10
 	VPMADDWD     Z8, Z10, Z2
 	VPMADDWD     Z9, Z10, Z3
-	VPBROADCASTD 4(R11), Z10
+	VPBROADCASTD 4(R10), Z10
 	VPMADDWD     Z8, Z10, Z4
 	VPMADDWD     Z9, Z10, Z5
-	VPBROADCASTD 8(R11), Z10
+	VPBROADCASTD 8(R10), Z10
 	VPMADDWD     Z8, Z10, Z6
 	VPMADDWD     Z9, Z10, Z7
-	VPBROADCASTD 12(R11), Z10
+	VPBROADCASTD 12(R10), Z10
 	VPMADDWD     Z8, Z10, Z8
 	VPMADDWD     Z9, Z10, Z9
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R10
 
 step:
 	VMOVDQU32    (CX), Z10
 	VPANDD       Z1, Z10, Z11
 	VPSRLD       $0x04, Z10, Z10
 	VPANDD       Z1, Z10, Z10
-	VMOVDQU32    (DX), Z12
+	VMOVDQU32    64(CX), Z12
 	VPANDD       Z1, Z12, Z13
 	VPSRLD       $0x04, Z12, Z12
 	VPANDD       Z1, Z12, Z12
-	VPBROADCASTD (BX), Z14
+	VPBROADCASTD (DX), Z14
 	VPMADDUBSW   Z14, Z11, Z15
 	VPMADDWD     Z0, Z15, Z15
 	VPADDD       Z15, Z2, Z2
 	VPMADDUBSW   Z14, Z13, Z14
 	VPMADDWD     Z0, Z14, Z14
 	VPADDD       Z14, Z3, Z3
-	VPBROADCASTD (BX)(SI*1), Z14
+	VPBROADCASTD (DX)(BX*1), Z14
 	VPMADDUBSW   Z14, Z11, Z15
 	VPMADDWD     Z0, Z15, Z15
 	VPADDD       Z15, Z4, Z4
 	VPMADDUBSW   Z14, Z13, Z14
 	VPMADDWD     Z0, Z14, Z14
 	VPADDD       Z14, Z5, Z5
-	VPBROADCASTD (BX)(SI*2), Z14
+	VPBROADCASTD (DX)(BX*2), Z14
 	VPMADDUBSW   Z14, Z11, Z15
 	VPMADDWD     Z0, Z15, Z15
 	VPADDD       Z15, Z6, Z6
 	VPMADDUBSW   Z14, Z13, Z14
 	VPMADDWD     Z0, Z14, Z14
 	VPADDD       Z14, Z7, Z7
-	VPBROADCASTD (BX)(DI*1), Z14
+	VPBROADCASTD (DX)(SI*1), Z14
 	VPMADDUBSW   Z14, Z11, Z11
 	VPMADDWD     Z0, Z11, Z11
 	VPADDD       Z11, Z8, Z8
 	VPMADDUBSW   Z14, Z13, Z11
 	VPMADDWD     Z0, Z11, Z11
 	VPADDD       Z11, Z9, Z9
-	VPBROADCASTD 4(BX), Z11
+	VPBROADCASTD 4(DX), Z11
 	VPMADDUBSW   Z11, Z10, Z13
 	VPMADDWD     Z0, Z13, Z13
 	VPADDD       Z13, Z2, Z2
 	VPMADDUBSW   Z11, Z12, Z11
 	VPMADDWD     Z0, Z11, Z11
 	VPADDD       Z11, Z3, Z3
-	VPBROADCASTD 4(BX)(SI*1), Z11
+	VPBROADCASTD 4(DX)(BX*1), Z11
 	VPMADDUBSW   Z11, Z10, Z13
 	VPMADDWD     Z0, Z13, Z13
 	VPADDD       Z13, Z4, Z4
 	VPMADDUBSW   Z11, Z12, Z11
 	VPMADDWD     Z0, Z11, Z11
 	VPADDD       Z11, Z5, Z5
-	VPBROADCASTD 4(BX)(SI*2), Z11
+	VPBROADCASTD 4(DX)(BX*2), Z11
 	VPMADDUBSW   Z11, Z10, Z13
 	VPMADDWD     Z0, Z13, Z13
 	VPADDD       Z13, Z6, Z6
 	VPMADDUBSW   Z11, Z12, Z11
 	VPMADDWD     Z0, Z11, Z11
 	VPADDD       Z11, Z7, Z7
-	VPBROADCASTD 4(BX)(DI*1), Z11
+	VPBROADCASTD 4(DX)(SI*1), Z11
 	VPMADDUBSW   Z11, Z10, Z10
 	VPMADDWD     Z0, Z10, Z10
 	VPADDD       Z10, Z8, Z8
 	VPMADDUBSW   Z11, Z12, Z10
 	VPMADDWD     Z0, Z10, Z10
 	VPADDD       Z10, Z9, Z9
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	DECQ         R11
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         24(AX), R12
-	MOVQ         192(AX), R13
-	CMPQ         R13, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R12)(R11*2), Z10
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	MOVQ         96(AX), R12
+	CMPQ         R12, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R11)(R10*2), Z10
 	VPSLLD       $0x10, Z10, Z10
-	JMP          scales0done
+	VPMOVZXWD    32(R11)(R10*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R12)(R11*2), Z10
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R11)(R10*2), Z10
+	VCVTPH2PS 32(R11)(R10*2), Z11
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R12)(R11*4), Z10
+scales32:
+	VMOVUPS (R11)(R10*4), Z10
+	VMOVUPS 64(R11)(R10*4), Z11
 
-scales0done:
-	MOVQ      120(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R12)(R11*2), Z11
-	VPSLLD    $0x10, Z11, Z11
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R12)(R11*2), Z11
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R12)(R11*4), Z11
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z2, Z2
 	VMULPS    Z10, Z2, Z2
 	VCVTDQ2PS Z3, Z3
@@ -596,64 +503,50 @@ scales1done:
 	VMULPS    Z10, Z8, Z8
 	VCVTDQ2PS Z9, Z9
 	VMULPS    Z11, Z9, Z9
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      72(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R12)(R11*2), Z10
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R11)(R10*2), Z10
 	VPSLLD    $0x10, Z10, Z10
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R12)(R11*2), Z10
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R12)(R11*4), Z10
-
-biases0done:
-	MOVQ      168(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R12)(R11*2), Z11
+	VPMOVZXWD 32(R11)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R12)(R11*2), Z11
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R11)(R10*2), Z10
+	VCVTPH2PS 32(R11)(R10*2), Z11
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R12)(R11*4), Z11
+biases32:
+	VMOVUPS (R11)(R10*4), Z10
+	VMOVUPS 64(R11)(R10*4), Z11
 
-biases1done:
-	MOVQ         288(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z12
+biasesdone:
+	MOVQ         192(AX), R10
+	ADDQ         R9, R10
+	VPBROADCASTD (R10), Z12
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z10, Z12, Z13
 	VSUBPS       Z13, Z2, Z2
 	VMULPS       Z11, Z12, Z13
 	VSUBPS       Z13, Z3, Z3
-	VPBROADCASTD 4(R11), Z12
+	VPBROADCASTD 4(R10), Z12
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z10, Z12, Z13
 	VSUBPS       Z13, Z4, Z4
 	VMULPS       Z11, Z12, Z13
 	VSUBPS       Z13, Z5, Z5
-	VPBROADCASTD 8(R11), Z12
+	VPBROADCASTD 8(R10), Z12
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z10, Z12, Z13
 	VSUBPS       Z13, Z6, Z6
 	VMULPS       Z11, Z12, Z13
 	VSUBPS       Z13, Z7, Z7
-	VPBROADCASTD 12(R11), Z12
+	VPBROADCASTD 12(R10), Z12
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z10, Z12, Z10
 	VSUBPS       Z10, Z8, Z8
@@ -661,41 +554,41 @@ biases1done:
 	VSUBPS       Z10, Z9, Z9
 
 nobias:
-	MOVQ         264(AX), R11
-	ADDQ         R10, R11
-	MOVQ         344(AX), R12
-	VBROADCASTSS (R11), Z10
+	MOVQ         168(AX), R10
+	ADDQ         R9, R10
+	MOVQ         248(AX), R11
+	VBROADCASTSS (R10), Z10
 	VMULPS       Z10, Z2, Z2
-	VADDPS       (R12), Z2, Z2
-	VMOVUPS      Z2, (R12)
+	VADDPS       (R11), Z2, Z2
+	VMOVUPS      Z2, (R11)
 	VMULPS       Z10, Z3, Z3
-	VADDPS       64(R12), Z3, Z3
-	VMOVUPS      Z3, 64(R12)
-	VBROADCASTSS 4(R11), Z2
+	VADDPS       64(R11), Z3, Z3
+	VMOVUPS      Z3, 64(R11)
+	VBROADCASTSS 4(R10), Z2
 	VMULPS       Z2, Z4, Z4
-	VADDPS       128(R12), Z4, Z4
-	VMOVUPS      Z4, 128(R12)
+	VADDPS       128(R11), Z4, Z4
+	VMOVUPS      Z4, 128(R11)
 	VMULPS       Z2, Z5, Z5
-	VADDPS       192(R12), Z5, Z5
-	VMOVUPS      Z5, 192(R12)
-	VBROADCASTSS 8(R11), Z2
+	VADDPS       192(R11), Z5, Z5
+	VMOVUPS      Z5, 192(R11)
+	VBROADCASTSS 8(R10), Z2
 	VMULPS       Z2, Z6, Z6
-	VADDPS       256(R12), Z6, Z6
-	VMOVUPS      Z6, 256(R12)
+	VADDPS       256(R11), Z6, Z6
+	VMOVUPS      Z6, 256(R11)
 	VMULPS       Z2, Z7, Z7
-	VADDPS       320(R12), Z7, Z7
-	VMOVUPS      Z7, 320(R12)
-	VBROADCASTSS 12(R11), Z2
+	VADDPS       320(R11), Z7, Z7
+	VMOVUPS      Z7, 320(R11)
+	VBROADCASTSS 12(R10), Z2
 	VMULPS       Z2, Z8, Z8
-	VADDPS       384(R12), Z8, Z8
-	VMOVUPS      Z8, 384(R12)
+	VADDPS       384(R11), Z8, Z8
+	VMOVUPS      Z8, 384(R11)
 	VMULPS       Z2, Z9, Z9
-	VADDPS       448(R12), Z9, Z9
-	VMOVUPS      Z9, 448(R12)
-	MOVQ         336(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       448(R11), Z9, Z9
+	VMOVUPS      Z9, 448(R11)
+	MOVQ         240(AX), R10
+	LEAQ         (R9)(R10*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -709,247 +602,224 @@ TEXT ·codes4x8AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	LEAQ         (BX)(SI*4), R8
-	MOVQ         344(AX), R9
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	LEAQ         (DX)(BX*4), DI
+	MOVQ         248(AX), R8
 	VPXORD       Z2, Z2, Z2
-	VMOVDQU32    Z2, (R9)
-	VMOVDQU32    Z2, 64(R9)
-	VMOVDQU32    Z2, 128(R9)
-	VMOVDQU32    Z2, 192(R9)
-	VMOVDQU32    Z2, 256(R9)
-	VMOVDQU32    Z2, 320(R9)
-	VMOVDQU32    Z2, 384(R9)
-	VMOVDQU32    Z2, 448(R9)
-	VMOVDQU32    Z2, 512(R9)
-	VMOVDQU32    Z2, 576(R9)
-	VMOVDQU32    Z2, 640(R9)
-	VMOVDQU32    Z2, 704(R9)
-	VMOVDQU32    Z2, 768(R9)
-	VMOVDQU32    Z2, 832(R9)
-	VMOVDQU32    Z2, 896(R9)
-	VMOVDQU32    Z2, 960(R9)
-	MOVQ         208(AX), R9
-	MOVQ         216(AX), R10
-	XORQ         R11, R11
+	VMOVDQU32    Z2, (R8)
+	VMOVDQU32    Z2, 64(R8)
+	VMOVDQU32    Z2, 128(R8)
+	VMOVDQU32    Z2, 192(R8)
+	VMOVDQU32    Z2, 256(R8)
+	VMOVDQU32    Z2, 320(R8)
+	VMOVDQU32    Z2, 384(R8)
+	VMOVDQU32    Z2, 448(R8)
+	VMOVDQU32    Z2, 512(R8)
+	VMOVDQU32    Z2, 576(R8)
+	VMOVDQU32    Z2, 640(R8)
+	VMOVDQU32    Z2, 704(R8)
+	VMOVDQU32    Z2, 768(R8)
+	VMOVDQU32    Z2, 832(R8)
+	VMOVDQU32    Z2, 896(R8)
+	VMOVDQU32    Z2, 960(R8)
+	MOVQ         112(AX), R8
+	MOVQ         120(AX), R9
+	XORQ         R10, R10
 
 block:
-	MOVQ         288(AX), R12
-	ADDQ         R11, R12
-	MOVLQSX      4(R9), R13
-	SHLQ         $0x04, R13
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z16
-	JMP          zerosdone0
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z16
+	VPBROADCASTD 104(AX), Z17
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R14)(R13*1), Z16
+zeros:
+	VPMOVZXBD (R13)(R12*1), Z16
+	VPMOVZXBD 16(R13)(R12*1), Z17
 
-zerosdone0:
-	MOVQ         144(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z17
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R14)(R13*1), Z17
-
-zerosdone1:
-	VPBROADCASTD (R12), Z18
+offsets:
+	VPBROADCASTD (R11), Z18
 	VPMADDWD     Z16, Z18, Z2
 	VPMADDWD     Z17, Z18, Z3
-	VPBROADCASTD 4(R12), Z18
+	VPBROADCASTD 4(R11), Z18
 	VPMADDWD     Z16, Z18, Z4
 	VPMADDWD     Z17, Z18, Z5
-	VPBROADCASTD 8(R12), Z18
+	VPBROADCASTD 8(R11), Z18
 	VPMADDWD     Z16, Z18, Z6
 	VPMADDWD     Z17, Z18, Z7
-	VPBROADCASTD 12(R12), Z18
+	VPBROADCASTD 12(R11), Z18
 	VPMADDWD     Z16, Z18, Z8
 	VPMADDWD     Z17, Z18, Z9
-	VPBROADCASTD 16(R12), Z18
+	VPBROADCASTD 16(R11), Z18
 	VPMADDWD     Z16, Z18, Z10
 	VPMADDWD     Z17, Z18, Z11
-	VPBROADCASTD 20(R12), Z18
+	VPBROADCASTD 20(R11), Z18
 	VPMADDWD     Z16, Z18, Z12
 	VPMADDWD     Z17, Z18, Z13
-	VPBROADCASTD 24(R12), Z18
+	VPBROADCASTD 24(R11), Z18
 	VPMADDWD     Z16, Z18, Z14
 	VPMADDWD     Z17, Z18, Z15
-	VPBROADCASTD 28(R12), Z18
+	VPBROADCASTD 28(R11), Z18
 	VPMADDWD     Z16, Z18, Z16
 	VPMADDWD     Z17, Z18, Z17
-	MOVLQSX      (R9), R12
+	MOVLQSX      (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z18
 	VPANDD       Z1, Z18, Z19
 	VPSRLD       $0x04, Z18, Z18
 	VPANDD       Z1, Z18, Z18
-	VMOVDQU32    (DX), Z20
+	VMOVDQU32    64(CX), Z20
 	VPANDD       Z1, Z20, Z21
 	VPSRLD       $0x04, Z20, Z20
 	VPANDD       Z1, Z20, Z20
-	VPBROADCASTD (BX), Z22
+	VPBROADCASTD (DX), Z22
 	VPMADDUBSW   Z22, Z19, Z23
 	VPMADDWD     Z0, Z23, Z23
 	VPADDD       Z23, Z2, Z2
 	VPMADDUBSW   Z22, Z21, Z22
 	VPMADDWD     Z0, Z22, Z22
 	VPADDD       Z22, Z3, Z3
-	VPBROADCASTD (BX)(SI*1), Z22
+	VPBROADCASTD (DX)(BX*1), Z22
 	VPMADDUBSW   Z22, Z19, Z23
 	VPMADDWD     Z0, Z23, Z23
 	VPADDD       Z23, Z4, Z4
 	VPMADDUBSW   Z22, Z21, Z22
 	VPMADDWD     Z0, Z22, Z22
 	VPADDD       Z22, Z5, Z5
-	VPBROADCASTD (BX)(SI*2), Z22
+	VPBROADCASTD (DX)(BX*2), Z22
 	VPMADDUBSW   Z22, Z19, Z23
 	VPMADDWD     Z0, Z23, Z23
 	VPADDD       Z23, Z6, Z6
 	VPMADDUBSW   Z22, Z21, Z22
 	VPMADDWD     Z0, Z22, Z22
 	VPADDD       Z22, Z7, Z7
-	VPBROADCASTD (BX)(DI*1), Z22
+	VPBROADCASTD (DX)(SI*1), Z22
 	VPMADDUBSW   Z22, Z19, Z23
 	VPMADDWD     Z0, Z23, Z23
 	VPADDD       Z23, Z8, Z8
 	VPMADDUBSW   Z22, Z21, Z22
 	VPMADDWD     Z0, Z22, Z22
 	VPADDD       Z22, Z9, Z9
-	VPBROADCASTD (R8), Z22
+	VPBROADCASTD (DI), Z22
 	VPMADDUBSW   Z22, Z19, Z23
 	VPMADDWD     Z0, Z23, Z23
 	VPADDD       Z23, Z10, Z10
 	VPMADDUBSW   Z22, Z21, Z22
 	VPMADDWD     Z0, Z22, Z22
 	VPADDD       Z22, Z11, Z11
-	VPBROADCASTD (R8)(SI*1), Z22
+	VPBROADCASTD (DI)(BX*1), Z22
 	VPMADDUBSW   Z22, Z19, Z23
 	VPMADDWD     Z0, Z23, Z23
 	VPADDD       Z23, Z12, Z12
 	VPMADDUBSW   Z22, Z21, Z22
 	VPMADDWD     Z0, Z22, Z22
 	VPADDD       Z22, Z13, Z13
-	VPBROADCASTD (R8)(SI*2), Z22
+	VPBROADCASTD (DI)(BX*2), Z22
 	VPMADDUBSW   Z22, Z19, Z23
 	VPMADDWD     Z0, Z23, Z23
 	VPADDD       Z23, Z14, Z14
 	VPMADDUBSW   Z22, Z21, Z22
 	VPMADDWD     Z0, Z22, Z22
 	VPADDD       Z22, Z15, Z15
-	VPBROADCASTD (R8)(DI*1), Z22
+	VPBROADCASTD (DI)(SI*1), Z22
 	VPMADDUBSW   Z22, Z19, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z16, Z16
 	VPMADDUBSW   Z22, Z21, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z17, Z17
-	VPBROADCASTD 4(BX), Z19
+	VPBROADCASTD 4(DX), Z19
 	VPMADDUBSW   Z19, Z18, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z2, Z2
 	VPMADDUBSW   Z19, Z20, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z3, Z3
-	VPBROADCASTD 4(BX)(SI*1), Z19
+	VPBROADCASTD 4(DX)(BX*1), Z19
 	VPMADDUBSW   Z19, Z18, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z4, Z4
 	VPMADDUBSW   Z19, Z20, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z5, Z5
-	VPBROADCASTD 4(BX)(SI*2), Z19
+	VPBROADCASTD 4(DX)(BX*2), Z19
 	VPMADDUBSW   Z19, Z18, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z6, Z6
 	VPMADDUBSW   Z19, Z20, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z7, Z7
-	VPBROADCASTD 4(BX)(DI*1), Z19
+	VPBROADCASTD 4(DX)(SI*1), Z19
 	VPMADDUBSW   Z19, Z18, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z8, Z8
 	VPMADDUBSW   Z19, Z20, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z9, Z9
-	VPBROADCASTD 4(R8), Z19
+	VPBROADCASTD 4(DI), Z19
 	VPMADDUBSW   Z19, Z18, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z10, Z10
 	VPMADDUBSW   Z19, Z20, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z11, Z11
-	VPBROADCASTD 4(R8)(SI*1), Z19
+	VPBROADCASTD 4(DI)(BX*1), Z19
 	VPMADDUBSW   Z19, Z18, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z12, Z12
 	VPMADDUBSW   Z19, Z20, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z13, Z13
-	VPBROADCASTD 4(R8)(SI*2), Z19
+	VPBROADCASTD 4(DI)(BX*2), Z19
 	VPMADDUBSW   Z19, Z18, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z14, Z14
 	VPMADDUBSW   Z19, Z20, Z19
 	VPMADDWD     Z0, Z19, Z19
 	VPADDD       Z19, Z15, Z15
-	VPBROADCASTD 4(R8)(DI*1), Z19
+	VPBROADCASTD 4(DI)(SI*1), Z19
 	VPMADDUBSW   Z19, Z18, Z18
 	VPMADDWD     Z0, Z18, Z18
 	VPADDD       Z18, Z16, Z16
 	VPMADDUBSW   Z19, Z20, Z18
 	VPMADDWD     Z0, Z18, Z18
 	VPADDD       Z18, Z17, Z17
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	ADDQ         $0x08, R8
-	DECQ         R12
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         24(AX), R13
-	MOVQ         192(AX), R14
-	CMPQ         R14, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R13)(R12*2), Z18
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	MOVQ         96(AX), R13
+	CMPQ         R13, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R12)(R11*2), Z18
 	VPSLLD       $0x10, Z18, Z18
-	JMP          scales0done
+	VPMOVZXWD    32(R12)(R11*2), Z19
+	VPSLLD       $0x10, Z19, Z19
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R13)(R12*2), Z18
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R12)(R11*2), Z18
+	VCVTPH2PS 32(R12)(R11*2), Z19
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R13)(R12*4), Z18
+scales32:
+	VMOVUPS (R12)(R11*4), Z18
+	VMOVUPS 64(R12)(R11*4), Z19
 
-scales0done:
-	MOVQ      120(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R13)(R12*2), Z19
-	VPSLLD    $0x10, Z19, Z19
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R13)(R12*2), Z19
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R13)(R12*4), Z19
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z2, Z2
 	VMULPS    Z18, Z2, Z2
 	VCVTDQ2PS Z3, Z3
@@ -982,88 +852,74 @@ scales1done:
 	VMULPS    Z18, Z16, Z16
 	VCVTDQ2PS Z17, Z17
 	VMULPS    Z19, Z17, Z17
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      72(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R13)(R12*2), Z18
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R12)(R11*2), Z18
 	VPSLLD    $0x10, Z18, Z18
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R13)(R12*2), Z18
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R13)(R12*4), Z18
-
-biases0done:
-	MOVQ      168(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R13)(R12*2), Z19
+	VPMOVZXWD 32(R12)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R13)(R12*2), Z19
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R12)(R11*2), Z18
+	VCVTPH2PS 32(R12)(R11*2), Z19
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R13)(R12*4), Z19
+biases32:
+	VMOVUPS (R12)(R11*4), Z18
+	VMOVUPS 64(R12)(R11*4), Z19
 
-biases1done:
-	MOVQ         288(AX), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (R12), Z20
+biasesdone:
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z2, Z2
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z3, Z3
-	VPBROADCASTD 4(R12), Z20
+	VPBROADCASTD 4(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z4, Z4
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z5, Z5
-	VPBROADCASTD 8(R12), Z20
+	VPBROADCASTD 8(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z6, Z6
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z7, Z7
-	VPBROADCASTD 12(R12), Z20
+	VPBROADCASTD 12(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z8, Z8
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z9, Z9
-	VPBROADCASTD 16(R12), Z20
+	VPBROADCASTD 16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z10, Z10
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z11, Z11
-	VPBROADCASTD 20(R12), Z20
+	VPBROADCASTD 20(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z12, Z12
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z13, Z13
-	VPBROADCASTD 24(R12), Z20
+	VPBROADCASTD 24(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z14, Z14
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z15, Z15
-	VPBROADCASTD 28(R12), Z20
+	VPBROADCASTD 28(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z18
 	VSUBPS       Z18, Z16, Z16
@@ -1071,69 +927,69 @@ biases1done:
 	VSUBPS       Z18, Z17, Z17
 
 nobias:
-	MOVQ         264(AX), R12
-	ADDQ         R11, R12
-	MOVQ         344(AX), R13
-	VBROADCASTSS (R12), Z18
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	MOVQ         248(AX), R12
+	VBROADCASTSS (R11), Z18
 	VMULPS       Z18, Z2, Z2
-	VADDPS       (R13), Z2, Z2
-	VMOVUPS      Z2, (R13)
+	VADDPS       (R12), Z2, Z2
+	VMOVUPS      Z2, (R12)
 	VMULPS       Z18, Z3, Z3
-	VADDPS       64(R13), Z3, Z3
-	VMOVUPS      Z3, 64(R13)
-	VBROADCASTSS 4(R12), Z2
+	VADDPS       64(R12), Z3, Z3
+	VMOVUPS      Z3, 64(R12)
+	VBROADCASTSS 4(R11), Z2
 	VMULPS       Z2, Z4, Z4
-	VADDPS       128(R13), Z4, Z4
-	VMOVUPS      Z4, 128(R13)
+	VADDPS       128(R12), Z4, Z4
+	VMOVUPS      Z4, 128(R12)
 	VMULPS       Z2, Z5, Z5
-	VADDPS       192(R13), Z5, Z5
-	VMOVUPS      Z5, 192(R13)
-	VBROADCASTSS 8(R12), Z2
+	VADDPS       192(R12), Z5, Z5
+	VMOVUPS      Z5, 192(R12)
+	VBROADCASTSS 8(R11), Z2
 	VMULPS       Z2, Z6, Z6
-	VADDPS       256(R13), Z6, Z6
-	VMOVUPS      Z6, 256(R13)
+	VADDPS       256(R12), Z6, Z6
+	VMOVUPS      Z6, 256(R12)
 	VMULPS       Z2, Z7, Z7
-	VADDPS       320(R13), Z7, Z7
-	VMOVUPS      Z7, 320(R13)
-	VBROADCASTSS 12(R12), Z2
+	VADDPS       320(R12), Z7, Z7
+	VMOVUPS      Z7, 320(R12)
+	VBROADCASTSS 12(R11), Z2
 	VMULPS       Z2, Z8, Z8
-	VADDPS       384(R13), Z8, Z8
-	VMOVUPS      Z8, 384(R13)
+	VADDPS       384(R12), Z8, Z8
+	VMOVUPS      Z8, 384(R12)
 	VMULPS       Z2, Z9, Z9
-	VADDPS       448(R13), Z9, Z9
-	VMOVUPS      Z9, 448(R13)
-	VBROADCASTSS 16(R12), Z2
+	VADDPS       448(R12), Z9, Z9
+	VMOVUPS      Z9, 448(R12)
+	VBROADCASTSS 16(R11), Z2
 	VMULPS       Z2, Z10, Z10
-	VADDPS       512(R13), Z10, Z10
-	VMOVUPS      Z10, 512(R13)
+	VADDPS       512(R12), Z10, Z10
+	VMOVUPS      Z10, 512(R12)
 	VMULPS       Z2, Z11, Z11
-	VADDPS       576(R13), Z11, Z11
-	VMOVUPS      Z11, 576(R13)
-	VBROADCASTSS 20(R12), Z2
+	VADDPS       576(R12), Z11, Z11
+	VMOVUPS      Z11, 576(R12)
+	VBROADCASTSS 20(R11), Z2
 	VMULPS       Z2, Z12, Z12
-	VADDPS       640(R13), Z12, Z12
-	VMOVUPS      Z12, 640(R13)
+	VADDPS       640(R12), Z12, Z12
+	VMOVUPS      Z12, 640(R12)
 	VMULPS       Z2, Z13, Z13
-	VADDPS       704(R13), Z13, Z13
-	VMOVUPS      Z13, 704(R13)
-	VBROADCASTSS 24(R12), Z2
+	VADDPS       704(R12), Z13, Z13
+	VMOVUPS      Z13, 704(R12)
+	VBROADCASTSS 24(R11), Z2
 	VMULPS       Z2, Z14, Z14
-	VADDPS       768(R13), Z14, Z14
-	VMOVUPS      Z14, 768(R13)
+	VADDPS       768(R12), Z14, Z14
+	VMOVUPS      Z14, 768(R12)
 	VMULPS       Z2, Z15, Z15
-	VADDPS       832(R13), Z15, Z15
-	VMOVUPS      Z15, 832(R13)
-	VBROADCASTSS 28(R12), Z2
+	VADDPS       832(R12), Z15, Z15
+	VMOVUPS      Z15, 832(R12)
+	VBROADCASTSS 28(R11), Z2
 	VMULPS       Z2, Z16, Z16
-	VADDPS       896(R13), Z16, Z16
-	VMOVUPS      Z16, 896(R13)
+	VADDPS       896(R12), Z16, Z16
+	VMOVUPS      Z16, 896(R12)
 	VMULPS       Z2, Z17, Z17
-	VADDPS       960(R13), Z17, Z17
-	VMOVUPS      Z17, 960(R13)
-	MOVQ         336(AX), R12
-	LEAQ         (R11)(R12*4), R11
-	ADDQ         $0x08, R9
-	DECQ         R10
+	VADDPS       960(R12), Z17, Z17
+	VMOVUPS      Z17, 960(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -1149,200 +1005,167 @@ TEXT ·codes8x1AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x00100010, CX
 	VPBROADCASTD CX, Z2
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), SI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), BX
 	VPXORD       Z3, Z3, Z3
-	VMOVDQU32    Z3, (SI)
-	VMOVDQU32    Z3, 64(SI)
-	MOVQ         208(AX), SI
-	MOVQ         216(AX), DI
-	XORQ         R8, R8
+	VMOVDQU32    Z3, (BX)
+	VMOVDQU32    Z3, 64(BX)
+	MOVQ         112(AX), BX
+	MOVQ         120(AX), SI
+	XORQ         DI, DI
 
 block:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x04, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z3
-	JMP          zerosdone0
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	MOVLQSX      4(BX), R9
+	SHLQ         $0x05, R9
+	MOVQ         48(AX), R10
+	TESTQ        R10, R10
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z3
+	VPBROADCASTD 104(AX), Z6
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R11)(R10*1), Z3
+zeros:
+	VPMOVZXBD (R10)(R9*1), Z3
+	VPMOVZXBD 16(R10)(R9*1), Z6
 
-zerosdone0:
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z4
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R11)(R10*1), Z4
-
-zerosdone1:
-	VPBROADCASTD (R9), Z5
-	VPMADDWD     Z3, Z5, Z3
-	VPMADDWD     Z4, Z5, Z4
-	MOVLQSX      (SI), R9
+offsets:
+	VPBROADCASTD (R8), Z7
+	VPMADDWD     Z3, Z7, Z3
+	VPMADDWD     Z6, Z7, Z6
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	MOVLQSX      (BX), R8
 
 step:
-	VMOVDQU32    (CX), Z5
-	VMOVDQU32    (DX), Z6
-	VPANDD       Z1, Z5, Z7
-	VPSRLD       $0x04, Z5, Z5
-	VPANDD       Z1, Z5, Z5
-	VPANDD       Z1, Z6, Z8
-	VPSRLD       $0x04, Z6, Z6
-	VPANDD       Z1, Z6, Z6
-	VPBROADCASTD (BX), Z9
-	VPMADDUBSW   Z9, Z7, Z7
-	VPMADDWD     Z0, Z7, Z7
+	VMOVDQU32    (CX), Z7
+	VMOVDQU32    64(CX), Z8
+	VPANDD       Z1, Z7, Z9
+	VPSRLD       $0x04, Z7, Z7
+	VPANDD       Z1, Z7, Z7
+	VPANDD       Z1, Z8, Z10
+	VPSRLD       $0x04, Z8, Z8
+	VPANDD       Z1, Z8, Z8
+	VPBROADCASTD (DX), Z11
+	VPMADDUBSW   Z11, Z9, Z9
+	VPMADDWD     Z0, Z9, Z9
+	VPADDD       Z9, Z3, Z3
+	VPMADDUBSW   Z11, Z7, Z7
+	VPMADDWD     Z2, Z7, Z7
 	VPADDD       Z7, Z3, Z3
-	VPMADDUBSW   Z9, Z5, Z5
-	VPMADDWD     Z2, Z5, Z5
-	VPADDD       Z5, Z3, Z3
-	VPMADDUBSW   Z9, Z8, Z5
-	VPMADDWD     Z0, Z5, Z5
-	VPADDD       Z5, Z4, Z4
-	VPMADDUBSW   Z9, Z6, Z5
-	VPMADDWD     Z2, Z5, Z5
-	VPADDD       Z5, Z4, Z4
-	VMOVDQU32    64(CX), Z5
-	VMOVDQU32    64(DX), Z6
-	VPANDD       Z1, Z5, Z7
-	VPSRLD       $0x04, Z5, Z5
-	VPANDD       Z1, Z5, Z5
-	VPANDD       Z1, Z6, Z8
-	VPSRLD       $0x04, Z6, Z6
-	VPANDD       Z1, Z6, Z6
-	VPBROADCASTD 4(BX), Z9
-	VPMADDUBSW   Z9, Z7, Z7
+	VPMADDUBSW   Z11, Z10, Z7
 	VPMADDWD     Z0, Z7, Z7
-	VPADDD       Z7, Z3, Z3
-	VPMADDUBSW   Z9, Z5, Z5
-	VPMADDWD     Z2, Z5, Z5
-	VPADDD       Z5, Z3, Z3
-	VPMADDUBSW   Z9, Z8, Z5
-	VPMADDWD     Z0, Z5, Z5
-	VPADDD       Z5, Z4, Z4
-	VPMADDUBSW   Z9, Z6, Z5
-	VPMADDWD     Z2, Z5, Z5
-	VPADDD       Z5, Z4, Z4
+	VPADDD       Z7, Z6, Z6
+	VPMADDUBSW   Z11, Z8, Z7
+	VPMADDWD     Z2, Z7, Z7
+	VPADDD       Z7, Z6, Z6
+	VMOVDQU32    128(CX), Z7
+	VMOVDQU32    192(CX), Z8
+	VPANDD       Z1, Z7, Z9
+	VPSRLD       $0x04, Z7, Z7
+	VPANDD       Z1, Z7, Z7
+	VPANDD       Z1, Z8, Z10
+	VPSRLD       $0x04, Z8, Z8
+	VPANDD       Z1, Z8, Z8
+	VPBROADCASTD 4(DX), Z11
+	VPMADDUBSW   Z11, Z9, Z9
+	VPMADDWD     Z0, Z9, Z9
+	VPADDD       Z9, Z4, Z4
+	VPMADDUBSW   Z11, Z7, Z7
+	VPMADDWD     Z2, Z7, Z7
+	VPADDD       Z7, Z4, Z4
+	VPMADDUBSW   Z11, Z10, Z7
+	VPMADDWD     Z0, Z7, Z7
+	VPADDD       Z7, Z5, Z5
+	VPMADDUBSW   Z11, Z8, Z7
+	VPMADDWD     Z2, Z7, Z7
+	VPADDD       Z7, Z5, Z5
 	PREFETCHT0   2048(CX)
 	PREFETCHT0   2112(CX)
-	ADDQ         $0x80, CX
-	PREFETCHT0   2048(DX)
-	PREFETCHT0   2112(DX)
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	DECQ         R9
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
-	MOVQ         192(AX), R11
-	CMPQ         R11, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R10)(R9*2), Z5
-	VPSLLD       $0x10, Z5, Z5
-	JMP          scales0done
+	VPADDD       Z4, Z3, Z3
+	VPADDD       Z5, Z6, Z6
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	MOVQ         96(AX), R10
+	CMPQ         R10, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R9)(R8*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VPMOVZXWD    32(R9)(R8*2), Z8
+	VPSLLD       $0x10, Z8, Z8
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R10)(R9*2), Z5
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R9)(R8*2), Z7
+	VCVTPH2PS 32(R9)(R8*2), Z8
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R10)(R9*4), Z5
+scales32:
+	VMOVUPS (R9)(R8*4), Z7
+	VMOVUPS 64(R9)(R8*4), Z8
 
-scales0done:
-	MOVQ      120(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R10)(R9*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R10)(R9*2), Z6
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R10)(R9*4), Z6
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z3, Z3
-	VMULPS    Z5, Z3, Z3
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z6, Z4, Z4
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	VMULPS    Z7, Z3, Z3
+	VCVTDQ2PS Z6, Z6
+	VMULPS    Z8, Z6, Z6
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
 	JZ        nobias
-	MOVQ      72(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	JMP       biases0done
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R9)(R8*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(R9)(R8*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	JMP       biasesdone
 
-biases016:
-	VCVTPH2PS (R10)(R9*2), Z5
-	JMP       biases0done
+biases16:
+	VCVTPH2PS (R9)(R8*2), Z7
+	VCVTPH2PS 32(R9)(R8*2), Z8
+	JMP       biasesdone
 
-biases032:
-	VMOVUPS (R10)(R9*4), Z5
+biases32:
+	VMOVUPS (R9)(R8*4), Z7
+	VMOVUPS 64(R9)(R8*4), Z8
 
-biases0done:
-	MOVQ      168(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	JMP       biases1done
-
-biases116:
-	VCVTPH2PS (R10)(R9*2), Z6
-	JMP       biases1done
-
-biases132:
-	VMOVUPS (R10)(R9*4), Z6
-
-biases1done:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Z7
-	VCVTDQ2PS    Z7, Z7
-	VMULPS       Z5, Z7, Z5
-	VSUBPS       Z5, Z3, Z3
-	VMULPS       Z6, Z7, Z5
-	VSUBPS       Z5, Z4, Z4
+biasesdone:
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	VPBROADCASTD (R8), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z7, Z9, Z7
+	VSUBPS       Z7, Z3, Z3
+	VMULPS       Z8, Z9, Z7
+	VSUBPS       Z7, Z6, Z6
 
 nobias:
-	MOVQ         264(AX), R9
-	ADDQ         R8, R9
-	MOVQ         344(AX), R10
-	VBROADCASTSS (R9), Z5
-	VMULPS       Z5, Z3, Z3
-	VADDPS       (R10), Z3, Z3
-	VMOVUPS      Z3, (R10)
-	VMULPS       Z5, Z4, Z4
-	VADDPS       64(R10), Z4, Z4
-	VMOVUPS      Z4, 64(R10)
-	MOVQ         336(AX), R9
-	LEAQ         (R8)(R9*4), R8
-	ADDQ         $0x08, SI
-	DECQ         DI
+	MOVQ         168(AX), R8
+	ADDQ         DI, R8
+	MOVQ         248(AX), R9
+	VBROADCASTSS (R8), Z7
+	VMULPS       Z7, Z3, Z3
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	VMULPS       Z7, Z6, Z6
+	VADDPS       64(R9), Z6, Z6
+	VMOVUPS      Z6, 64(R9)
+	MOVQ         240(AX), R8
+	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x08, BX
+	DECQ         SI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -1358,73 +1181,64 @@ TEXT ·codes8x4AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x00100010, CX
 	VPBROADCASTD CX, Z2
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	MOVQ         344(AX), R8
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         248(AX), DI
 	VPXORD       Z3, Z3, Z3
-	VMOVDQU32    Z3, (R8)
-	VMOVDQU32    Z3, 64(R8)
-	VMOVDQU32    Z3, 128(R8)
-	VMOVDQU32    Z3, 192(R8)
-	VMOVDQU32    Z3, 256(R8)
-	VMOVDQU32    Z3, 320(R8)
-	VMOVDQU32    Z3, 384(R8)
-	VMOVDQU32    Z3, 448(R8)
-	MOVQ         208(AX), R8
-	MOVQ         216(AX), R9
-	XORQ         R10, R10
+	VMOVDQU32    Z3, (DI)
+	VMOVDQU32    Z3, 64(DI)
+	VMOVDQU32    Z3, 128(DI)
+	VMOVDQU32    Z3, 192(DI)
+	VMOVDQU32    Z3, 256(DI)
+	VMOVDQU32    Z3, 320(DI)
+	VMOVDQU32    Z3, 384(DI)
+	VMOVDQU32    Z3, 448(DI)
+	MOVQ         112(AX), DI
+	MOVQ         120(AX), R8
+	XORQ         R9, R9
 
 block:
-	MOVQ         288(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x04, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z9
-	JMP          zerosdone0
+	MOVQ         192(AX), R10
+	ADDQ         R9, R10
+	MOVLQSX      4(DI), R11
+	SHLQ         $0x05, R11
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z9
+	VPBROADCASTD 104(AX), Z10
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R13)(R12*1), Z9
+zeros:
+	VPMOVZXBD (R12)(R11*1), Z9
+	VPMOVZXBD 16(R12)(R11*1), Z10
 
-zerosdone0:
-	MOVQ         144(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z10
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R13)(R12*1), Z10
-
-zerosdone1:
-	VPBROADCASTD (R11), Z11
+offsets:
+	VPBROADCASTD (R10), Z11
 	VPMADDWD     Z9, Z11, Z3
 	VPMADDWD     Z10, Z11, Z4
-	VPBROADCASTD 4(R11), Z11
+	VPBROADCASTD 4(R10), Z11
 	VPMADDWD     Z9, Z11, Z5
 	VPMADDWD     Z10, Z11, Z6
-	VPBROADCASTD 8(R11), Z11
+	VPBROADCASTD 8(R10), Z11
 	VPMADDWD     Z9, Z11, Z7
 	VPMADDWD     Z10, Z11, Z8
-	VPBROADCASTD 12(R11), Z11
+	VPBROADCASTD 12(R10), Z11
 	VPMADDWD     Z9, Z11, Z9
 	VPMADDWD     Z10, Z11, Z10
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R10
 
 step:
 	VMOVDQU32    (CX), Z11
-	VMOVDQU32    (DX), Z12
+	VMOVDQU32    64(CX), Z12
 	VPANDD       Z1, Z11, Z13
 	VPSRLD       $0x04, Z11, Z11
 	VPANDD       Z1, Z11, Z11
 	VPANDD       Z1, Z12, Z14
 	VPSRLD       $0x04, Z12, Z12
 	VPANDD       Z1, Z12, Z12
-	VPBROADCASTD (BX), Z15
+	VPBROADCASTD (DX), Z15
 	VPMADDUBSW   Z15, Z13, Z16
 	VPMADDWD     Z0, Z16, Z16
 	VPADDD       Z16, Z3, Z3
@@ -1437,7 +1251,7 @@ step:
 	VPMADDUBSW   Z15, Z12, Z15
 	VPMADDWD     Z2, Z15, Z15
 	VPADDD       Z15, Z4, Z4
-	VPBROADCASTD (BX)(SI*1), Z15
+	VPBROADCASTD (DX)(BX*1), Z15
 	VPMADDUBSW   Z15, Z13, Z16
 	VPMADDWD     Z0, Z16, Z16
 	VPADDD       Z16, Z5, Z5
@@ -1450,7 +1264,7 @@ step:
 	VPMADDUBSW   Z15, Z12, Z15
 	VPMADDWD     Z2, Z15, Z15
 	VPADDD       Z15, Z6, Z6
-	VPBROADCASTD (BX)(SI*2), Z15
+	VPBROADCASTD (DX)(BX*2), Z15
 	VPMADDUBSW   Z15, Z13, Z16
 	VPMADDWD     Z0, Z16, Z16
 	VPADDD       Z16, Z7, Z7
@@ -1463,7 +1277,7 @@ step:
 	VPMADDUBSW   Z15, Z12, Z15
 	VPMADDWD     Z2, Z15, Z15
 	VPADDD       Z15, Z8, Z8
-	VPBROADCASTD (BX)(DI*1), Z15
+	VPBROADCASTD (DX)(SI*1), Z15
 	VPMADDUBSW   Z15, Z13, Z13
 	VPMADDWD     Z0, Z13, Z13
 	VPADDD       Z13, Z9, Z9
@@ -1476,15 +1290,15 @@ step:
 	VPMADDUBSW   Z15, Z12, Z11
 	VPMADDWD     Z2, Z11, Z11
 	VPADDD       Z11, Z10, Z10
-	VMOVDQU32    64(CX), Z11
-	VMOVDQU32    64(DX), Z12
+	VMOVDQU32    128(CX), Z11
+	VMOVDQU32    192(CX), Z12
 	VPANDD       Z1, Z11, Z13
 	VPSRLD       $0x04, Z11, Z11
 	VPANDD       Z1, Z11, Z11
 	VPANDD       Z1, Z12, Z14
 	VPSRLD       $0x04, Z12, Z12
 	VPANDD       Z1, Z12, Z12
-	VPBROADCASTD 4(BX), Z15
+	VPBROADCASTD 4(DX), Z15
 	VPMADDUBSW   Z15, Z13, Z16
 	VPMADDWD     Z0, Z16, Z16
 	VPADDD       Z16, Z3, Z3
@@ -1497,7 +1311,7 @@ step:
 	VPMADDUBSW   Z15, Z12, Z15
 	VPMADDWD     Z2, Z15, Z15
 	VPADDD       Z15, Z4, Z4
-	VPBROADCASTD 4(BX)(SI*1), Z15
+	VPBROADCASTD 4(DX)(BX*1), Z15
 	VPMADDUBSW   Z15, Z13, Z16
 	VPMADDWD     Z0, Z16, Z16
 	VPADDD       Z16, Z5, Z5
@@ -1510,7 +1324,7 @@ step:
 	VPMADDUBSW   Z15, Z12, Z15
 	VPMADDWD     Z2, Z15, Z15
 	VPADDD       Z15, Z6, Z6
-	VPBROADCASTD 4(BX)(SI*2), Z15
+	VPBROADCASTD 4(DX)(BX*2), Z15
 	VPMADDUBSW   Z15, Z13, Z16
 	VPMADDWD     Z0, Z16, Z16
 	VPADDD       Z16, Z7, Z7
@@ -1523,7 +1337,7 @@ step:
 	VPMADDUBSW   Z15, Z12, Z15
 	VPMADDWD     Z2, Z15, Z15
 	VPADDD       Z15, Z8, Z8
-	VPBROADCASTD 4(BX)(DI*1), Z15
+	VPBROADCASTD 4(DX)(SI*1), Z15
 	VPMADDUBSW   Z15, Z13, Z13
 	VPMADDWD     Z0, Z13, Z13
 	VPADDD       Z13, Z9, Z9
@@ -1536,47 +1350,33 @@ step:
 	VPMADDUBSW   Z15, Z12, Z11
 	VPMADDWD     Z2, Z11, Z11
 	VPADDD       Z11, Z10, Z10
-	ADDQ         $0x80, CX
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	DECQ         R11
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         24(AX), R12
-	MOVQ         192(AX), R13
-	CMPQ         R13, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R12)(R11*2), Z11
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	MOVQ         96(AX), R12
+	CMPQ         R12, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R11)(R10*2), Z11
 	VPSLLD       $0x10, Z11, Z11
-	JMP          scales0done
+	VPMOVZXWD    32(R11)(R10*2), Z12
+	VPSLLD       $0x10, Z12, Z12
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R12)(R11*2), Z11
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R11)(R10*2), Z11
+	VCVTPH2PS 32(R11)(R10*2), Z12
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R12)(R11*4), Z11
+scales32:
+	VMOVUPS (R11)(R10*4), Z11
+	VMOVUPS 64(R11)(R10*4), Z12
 
-scales0done:
-	MOVQ      120(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R12)(R11*2), Z12
-	VPSLLD    $0x10, Z12, Z12
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R12)(R11*2), Z12
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R12)(R11*4), Z12
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z3, Z3
 	VMULPS    Z11, Z3, Z3
 	VCVTDQ2PS Z4, Z4
@@ -1593,64 +1393,50 @@ scales1done:
 	VMULPS    Z11, Z9, Z9
 	VCVTDQ2PS Z10, Z10
 	VMULPS    Z12, Z10, Z10
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      72(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R12)(R11*2), Z11
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R11)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R12)(R11*2), Z11
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R12)(R11*4), Z11
-
-biases0done:
-	MOVQ      168(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R12)(R11*2), Z12
+	VPMOVZXWD 32(R11)(R10*2), Z12
 	VPSLLD    $0x10, Z12, Z12
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R12)(R11*2), Z12
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R11)(R10*2), Z11
+	VCVTPH2PS 32(R11)(R10*2), Z12
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R12)(R11*4), Z12
+biases32:
+	VMOVUPS (R11)(R10*4), Z11
+	VMOVUPS 64(R11)(R10*4), Z12
 
-biases1done:
-	MOVQ         288(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z13
+biasesdone:
+	MOVQ         192(AX), R10
+	ADDQ         R9, R10
+	VPBROADCASTD (R10), Z13
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z11, Z13, Z14
 	VSUBPS       Z14, Z3, Z3
 	VMULPS       Z12, Z13, Z14
 	VSUBPS       Z14, Z4, Z4
-	VPBROADCASTD 4(R11), Z13
+	VPBROADCASTD 4(R10), Z13
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z11, Z13, Z14
 	VSUBPS       Z14, Z5, Z5
 	VMULPS       Z12, Z13, Z14
 	VSUBPS       Z14, Z6, Z6
-	VPBROADCASTD 8(R11), Z13
+	VPBROADCASTD 8(R10), Z13
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z11, Z13, Z14
 	VSUBPS       Z14, Z7, Z7
 	VMULPS       Z12, Z13, Z14
 	VSUBPS       Z14, Z8, Z8
-	VPBROADCASTD 12(R11), Z13
+	VPBROADCASTD 12(R10), Z13
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z11, Z13, Z11
 	VSUBPS       Z11, Z9, Z9
@@ -1658,41 +1444,41 @@ biases1done:
 	VSUBPS       Z11, Z10, Z10
 
 nobias:
-	MOVQ         264(AX), R11
-	ADDQ         R10, R11
-	MOVQ         344(AX), R12
-	VBROADCASTSS (R11), Z11
+	MOVQ         168(AX), R10
+	ADDQ         R9, R10
+	MOVQ         248(AX), R11
+	VBROADCASTSS (R10), Z11
 	VMULPS       Z11, Z3, Z3
-	VADDPS       (R12), Z3, Z3
-	VMOVUPS      Z3, (R12)
+	VADDPS       (R11), Z3, Z3
+	VMOVUPS      Z3, (R11)
 	VMULPS       Z11, Z4, Z4
-	VADDPS       64(R12), Z4, Z4
-	VMOVUPS      Z4, 64(R12)
-	VBROADCASTSS 4(R11), Z3
+	VADDPS       64(R11), Z4, Z4
+	VMOVUPS      Z4, 64(R11)
+	VBROADCASTSS 4(R10), Z3
 	VMULPS       Z3, Z5, Z5
-	VADDPS       128(R12), Z5, Z5
-	VMOVUPS      Z5, 128(R12)
+	VADDPS       128(R11), Z5, Z5
+	VMOVUPS      Z5, 128(R11)
 	VMULPS       Z3, Z6, Z6
-	VADDPS       192(R12), Z6, Z6
-	VMOVUPS      Z6, 192(R12)
-	VBROADCASTSS 8(R11), Z3
+	VADDPS       192(R11), Z6, Z6
+	VMOVUPS      Z6, 192(R11)
+	VBROADCASTSS 8(R10), Z3
 	VMULPS       Z3, Z7, Z7
-	VADDPS       256(R12), Z7, Z7
-	VMOVUPS      Z7, 256(R12)
+	VADDPS       256(R11), Z7, Z7
+	VMOVUPS      Z7, 256(R11)
 	VMULPS       Z3, Z8, Z8
-	VADDPS       320(R12), Z8, Z8
-	VMOVUPS      Z8, 320(R12)
-	VBROADCASTSS 12(R11), Z3
+	VADDPS       320(R11), Z8, Z8
+	VMOVUPS      Z8, 320(R11)
+	VBROADCASTSS 12(R10), Z3
 	VMULPS       Z3, Z9, Z9
-	VADDPS       384(R12), Z9, Z9
-	VMOVUPS      Z9, 384(R12)
+	VADDPS       384(R11), Z9, Z9
+	VMOVUPS      Z9, 384(R11)
 	VMULPS       Z3, Z10, Z10
-	VADDPS       448(R12), Z10, Z10
-	VMOVUPS      Z10, 448(R12)
-	MOVQ         336(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       448(R11), Z10, Z10
+	VMOVUPS      Z10, 448(R11)
+	MOVQ         240(AX), R10
+	LEAQ         (R9)(R10*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -1708,94 +1494,85 @@ TEXT ·codes8x8AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x00100010, CX
 	VPBROADCASTD CX, Z2
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	LEAQ         (BX)(SI*4), R8
-	MOVQ         344(AX), R9
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	LEAQ         (DX)(BX*4), DI
+	MOVQ         248(AX), R8
 	VPXORD       Z3, Z3, Z3
-	VMOVDQU32    Z3, (R9)
-	VMOVDQU32    Z3, 64(R9)
-	VMOVDQU32    Z3, 128(R9)
-	VMOVDQU32    Z3, 192(R9)
-	VMOVDQU32    Z3, 256(R9)
-	VMOVDQU32    Z3, 320(R9)
-	VMOVDQU32    Z3, 384(R9)
-	VMOVDQU32    Z3, 448(R9)
-	VMOVDQU32    Z3, 512(R9)
-	VMOVDQU32    Z3, 576(R9)
-	VMOVDQU32    Z3, 640(R9)
-	VMOVDQU32    Z3, 704(R9)
-	VMOVDQU32    Z3, 768(R9)
-	VMOVDQU32    Z3, 832(R9)
-	VMOVDQU32    Z3, 896(R9)
-	VMOVDQU32    Z3, 960(R9)
-	MOVQ         208(AX), R9
-	MOVQ         216(AX), R10
-	XORQ         R11, R11
+	VMOVDQU32    Z3, (R8)
+	VMOVDQU32    Z3, 64(R8)
+	VMOVDQU32    Z3, 128(R8)
+	VMOVDQU32    Z3, 192(R8)
+	VMOVDQU32    Z3, 256(R8)
+	VMOVDQU32    Z3, 320(R8)
+	VMOVDQU32    Z3, 384(R8)
+	VMOVDQU32    Z3, 448(R8)
+	VMOVDQU32    Z3, 512(R8)
+	VMOVDQU32    Z3, 576(R8)
+	VMOVDQU32    Z3, 640(R8)
+	VMOVDQU32    Z3, 704(R8)
+	VMOVDQU32    Z3, 768(R8)
+	VMOVDQU32    Z3, 832(R8)
+	VMOVDQU32    Z3, 896(R8)
+	VMOVDQU32    Z3, 960(R8)
+	MOVQ         112(AX), R8
+	MOVQ         120(AX), R9
+	XORQ         R10, R10
 
 block:
-	MOVQ         288(AX), R12
-	ADDQ         R11, R12
-	MOVLQSX      4(R9), R13
-	SHLQ         $0x04, R13
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z17
-	JMP          zerosdone0
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z17
+	VPBROADCASTD 104(AX), Z18
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R14)(R13*1), Z17
+zeros:
+	VPMOVZXBD (R13)(R12*1), Z17
+	VPMOVZXBD 16(R13)(R12*1), Z18
 
-zerosdone0:
-	MOVQ         144(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z18
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R14)(R13*1), Z18
-
-zerosdone1:
-	VPBROADCASTD (R12), Z19
+offsets:
+	VPBROADCASTD (R11), Z19
 	VPMADDWD     Z17, Z19, Z3
 	VPMADDWD     Z18, Z19, Z4
-	VPBROADCASTD 4(R12), Z19
+	VPBROADCASTD 4(R11), Z19
 	VPMADDWD     Z17, Z19, Z5
 	VPMADDWD     Z18, Z19, Z6
-	VPBROADCASTD 8(R12), Z19
+	VPBROADCASTD 8(R11), Z19
 	VPMADDWD     Z17, Z19, Z7
 	VPMADDWD     Z18, Z19, Z8
-	VPBROADCASTD 12(R12), Z19
+	VPBROADCASTD 12(R11), Z19
 	VPMADDWD     Z17, Z19, Z9
 	VPMADDWD     Z18, Z19, Z10
-	VPBROADCASTD 16(R12), Z19
+	VPBROADCASTD 16(R11), Z19
 	VPMADDWD     Z17, Z19, Z11
 	VPMADDWD     Z18, Z19, Z12
-	VPBROADCASTD 20(R12), Z19
+	VPBROADCASTD 20(R11), Z19
 	VPMADDWD     Z17, Z19, Z13
 	VPMADDWD     Z18, Z19, Z14
-	VPBROADCASTD 24(R12), Z19
+	VPBROADCASTD 24(R11), Z19
 	VPMADDWD     Z17, Z19, Z15
 	VPMADDWD     Z18, Z19, Z16
-	VPBROADCASTD 28(R12), Z19
+	VPBROADCASTD 28(R11), Z19
 	VPMADDWD     Z17, Z19, Z17
 	VPMADDWD     Z18, Z19, Z18
-	MOVLQSX      (R9), R12
+	MOVLQSX      (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z19
-	VMOVDQU32    (DX), Z20
+	VMOVDQU32    64(CX), Z20
 	VPANDD       Z1, Z19, Z21
 	VPSRLD       $0x04, Z19, Z19
 	VPANDD       Z1, Z19, Z19
 	VPANDD       Z1, Z20, Z22
 	VPSRLD       $0x04, Z20, Z20
 	VPANDD       Z1, Z20, Z20
-	VPBROADCASTD (BX), Z23
+	VPBROADCASTD (DX), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z3, Z3
@@ -1808,7 +1585,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z4, Z4
-	VPBROADCASTD (BX)(SI*1), Z23
+	VPBROADCASTD (DX)(BX*1), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z5, Z5
@@ -1821,7 +1598,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z6, Z6
-	VPBROADCASTD (BX)(SI*2), Z23
+	VPBROADCASTD (DX)(BX*2), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z7, Z7
@@ -1834,7 +1611,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z8, Z8
-	VPBROADCASTD (BX)(DI*1), Z23
+	VPBROADCASTD (DX)(SI*1), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z9, Z9
@@ -1847,7 +1624,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z10, Z10
-	VPBROADCASTD (R8), Z23
+	VPBROADCASTD (DI), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z11, Z11
@@ -1860,7 +1637,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z12, Z12
-	VPBROADCASTD (R8)(SI*1), Z23
+	VPBROADCASTD (DI)(BX*1), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z13, Z13
@@ -1873,7 +1650,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z14, Z14
-	VPBROADCASTD (R8)(SI*2), Z23
+	VPBROADCASTD (DI)(BX*2), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z15, Z15
@@ -1886,7 +1663,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z16, Z16
-	VPBROADCASTD (R8)(DI*1), Z23
+	VPBROADCASTD (DI)(SI*1), Z23
 	VPMADDUBSW   Z23, Z21, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z17, Z17
@@ -1899,15 +1676,15 @@ step:
 	VPMADDUBSW   Z23, Z20, Z19
 	VPMADDWD     Z2, Z19, Z19
 	VPADDD       Z19, Z18, Z18
-	VMOVDQU32    64(CX), Z19
-	VMOVDQU32    64(DX), Z20
+	VMOVDQU32    128(CX), Z19
+	VMOVDQU32    192(CX), Z20
 	VPANDD       Z1, Z19, Z21
 	VPSRLD       $0x04, Z19, Z19
 	VPANDD       Z1, Z19, Z19
 	VPANDD       Z1, Z20, Z22
 	VPSRLD       $0x04, Z20, Z20
 	VPANDD       Z1, Z20, Z20
-	VPBROADCASTD 4(BX), Z23
+	VPBROADCASTD 4(DX), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z3, Z3
@@ -1920,7 +1697,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z4, Z4
-	VPBROADCASTD 4(BX)(SI*1), Z23
+	VPBROADCASTD 4(DX)(BX*1), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z5, Z5
@@ -1933,7 +1710,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z6, Z6
-	VPBROADCASTD 4(BX)(SI*2), Z23
+	VPBROADCASTD 4(DX)(BX*2), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z7, Z7
@@ -1946,7 +1723,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z8, Z8
-	VPBROADCASTD 4(BX)(DI*1), Z23
+	VPBROADCASTD 4(DX)(SI*1), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z9, Z9
@@ -1959,7 +1736,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z10, Z10
-	VPBROADCASTD 4(R8), Z23
+	VPBROADCASTD 4(DI), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z11, Z11
@@ -1972,7 +1749,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z12, Z12
-	VPBROADCASTD 4(R8)(SI*1), Z23
+	VPBROADCASTD 4(DI)(BX*1), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z13, Z13
@@ -1985,7 +1762,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z14, Z14
-	VPBROADCASTD 4(R8)(SI*2), Z23
+	VPBROADCASTD 4(DI)(BX*2), Z23
 	VPMADDUBSW   Z23, Z21, Z24
 	VPMADDWD     Z0, Z24, Z24
 	VPADDD       Z24, Z15, Z15
@@ -1998,7 +1775,7 @@ step:
 	VPMADDUBSW   Z23, Z20, Z23
 	VPMADDWD     Z2, Z23, Z23
 	VPADDD       Z23, Z16, Z16
-	VPBROADCASTD 4(R8)(DI*1), Z23
+	VPBROADCASTD 4(DI)(SI*1), Z23
 	VPMADDUBSW   Z23, Z21, Z21
 	VPMADDWD     Z0, Z21, Z21
 	VPADDD       Z21, Z17, Z17
@@ -2011,48 +1788,34 @@ step:
 	VPMADDUBSW   Z23, Z20, Z19
 	VPMADDWD     Z2, Z19, Z19
 	VPADDD       Z19, Z18, Z18
-	ADDQ         $0x80, CX
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	ADDQ         $0x08, R8
-	DECQ         R12
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         24(AX), R13
-	MOVQ         192(AX), R14
-	CMPQ         R14, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R13)(R12*2), Z19
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	MOVQ         96(AX), R13
+	CMPQ         R13, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R12)(R11*2), Z19
 	VPSLLD       $0x10, Z19, Z19
-	JMP          scales0done
+	VPMOVZXWD    32(R12)(R11*2), Z20
+	VPSLLD       $0x10, Z20, Z20
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R13)(R12*2), Z19
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R12)(R11*2), Z19
+	VCVTPH2PS 32(R12)(R11*2), Z20
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R13)(R12*4), Z19
+scales32:
+	VMOVUPS (R12)(R11*4), Z19
+	VMOVUPS 64(R12)(R11*4), Z20
 
-scales0done:
-	MOVQ      120(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R13)(R12*2), Z20
-	VPSLLD    $0x10, Z20, Z20
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R13)(R12*2), Z20
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R13)(R12*4), Z20
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z3, Z3
 	VMULPS    Z19, Z3, Z3
 	VCVTDQ2PS Z4, Z4
@@ -2085,88 +1848,74 @@ scales1done:
 	VMULPS    Z19, Z17, Z17
 	VCVTDQ2PS Z18, Z18
 	VMULPS    Z20, Z18, Z18
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      72(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R13)(R12*2), Z19
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R12)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R13)(R12*2), Z19
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R13)(R12*4), Z19
-
-biases0done:
-	MOVQ      168(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R13)(R12*2), Z20
+	VPMOVZXWD 32(R12)(R11*2), Z20
 	VPSLLD    $0x10, Z20, Z20
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R13)(R12*2), Z20
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R12)(R11*2), Z19
+	VCVTPH2PS 32(R12)(R11*2), Z20
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R13)(R12*4), Z20
+biases32:
+	VMOVUPS (R12)(R11*4), Z19
+	VMOVUPS 64(R12)(R11*4), Z20
 
-biases1done:
-	MOVQ         288(AX), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (R12), Z21
+biasesdone:
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z3, Z3
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z4, Z4
-	VPBROADCASTD 4(R12), Z21
+	VPBROADCASTD 4(R11), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z5, Z5
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z6, Z6
-	VPBROADCASTD 8(R12), Z21
+	VPBROADCASTD 8(R11), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z7, Z7
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z8, Z8
-	VPBROADCASTD 12(R12), Z21
+	VPBROADCASTD 12(R11), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z9, Z9
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z10, Z10
-	VPBROADCASTD 16(R12), Z21
+	VPBROADCASTD 16(R11), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z11, Z11
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z12, Z12
-	VPBROADCASTD 20(R12), Z21
+	VPBROADCASTD 20(R11), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z13, Z13
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z14, Z14
-	VPBROADCASTD 24(R12), Z21
+	VPBROADCASTD 24(R11), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z15, Z15
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z16, Z16
-	VPBROADCASTD 28(R12), Z21
+	VPBROADCASTD 28(R11), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z19
 	VSUBPS       Z19, Z17, Z17
@@ -2174,69 +1923,69 @@ biases1done:
 	VSUBPS       Z19, Z18, Z18
 
 nobias:
-	MOVQ         264(AX), R12
-	ADDQ         R11, R12
-	MOVQ         344(AX), R13
-	VBROADCASTSS (R12), Z19
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	MOVQ         248(AX), R12
+	VBROADCASTSS (R11), Z19
 	VMULPS       Z19, Z3, Z3
-	VADDPS       (R13), Z3, Z3
-	VMOVUPS      Z3, (R13)
+	VADDPS       (R12), Z3, Z3
+	VMOVUPS      Z3, (R12)
 	VMULPS       Z19, Z4, Z4
-	VADDPS       64(R13), Z4, Z4
-	VMOVUPS      Z4, 64(R13)
-	VBROADCASTSS 4(R12), Z3
+	VADDPS       64(R12), Z4, Z4
+	VMOVUPS      Z4, 64(R12)
+	VBROADCASTSS 4(R11), Z3
 	VMULPS       Z3, Z5, Z5
-	VADDPS       128(R13), Z5, Z5
-	VMOVUPS      Z5, 128(R13)
+	VADDPS       128(R12), Z5, Z5
+	VMOVUPS      Z5, 128(R12)
 	VMULPS       Z3, Z6, Z6
-	VADDPS       192(R13), Z6, Z6
-	VMOVUPS      Z6, 192(R13)
-	VBROADCASTSS 8(R12), Z3
+	VADDPS       192(R12), Z6, Z6
+	VMOVUPS      Z6, 192(R12)
+	VBROADCASTSS 8(R11), Z3
 	VMULPS       Z3, Z7, Z7
-	VADDPS       256(R13), Z7, Z7
-	VMOVUPS      Z7, 256(R13)
+	VADDPS       256(R12), Z7, Z7
+	VMOVUPS      Z7, 256(R12)
 	VMULPS       Z3, Z8, Z8
-	VADDPS       320(R13), Z8, Z8
-	VMOVUPS      Z8, 320(R13)
-	VBROADCASTSS 12(R12), Z3
+	VADDPS       320(R12), Z8, Z8
+	VMOVUPS      Z8, 320(R12)
+	VBROADCASTSS 12(R11), Z3
 	VMULPS       Z3, Z9, Z9
-	VADDPS       384(R13), Z9, Z9
-	VMOVUPS      Z9, 384(R13)
+	VADDPS       384(R12), Z9, Z9
+	VMOVUPS      Z9, 384(R12)
 	VMULPS       Z3, Z10, Z10
-	VADDPS       448(R13), Z10, Z10
-	VMOVUPS      Z10, 448(R13)
-	VBROADCASTSS 16(R12), Z3
+	VADDPS       448(R12), Z10, Z10
+	VMOVUPS      Z10, 448(R12)
+	VBROADCASTSS 16(R11), Z3
 	VMULPS       Z3, Z11, Z11
-	VADDPS       512(R13), Z11, Z11
-	VMOVUPS      Z11, 512(R13)
+	VADDPS       512(R12), Z11, Z11
+	VMOVUPS      Z11, 512(R12)
 	VMULPS       Z3, Z12, Z12
-	VADDPS       576(R13), Z12, Z12
-	VMOVUPS      Z12, 576(R13)
-	VBROADCASTSS 20(R12), Z3
+	VADDPS       576(R12), Z12, Z12
+	VMOVUPS      Z12, 576(R12)
+	VBROADCASTSS 20(R11), Z3
 	VMULPS       Z3, Z13, Z13
-	VADDPS       640(R13), Z13, Z13
-	VMOVUPS      Z13, 640(R13)
+	VADDPS       640(R12), Z13, Z13
+	VMOVUPS      Z13, 640(R12)
 	VMULPS       Z3, Z14, Z14
-	VADDPS       704(R13), Z14, Z14
-	VMOVUPS      Z14, 704(R13)
-	VBROADCASTSS 24(R12), Z3
+	VADDPS       704(R12), Z14, Z14
+	VMOVUPS      Z14, 704(R12)
+	VBROADCASTSS 24(R11), Z3
 	VMULPS       Z3, Z15, Z15
-	VADDPS       768(R13), Z15, Z15
-	VMOVUPS      Z15, 768(R13)
+	VADDPS       768(R12), Z15, Z15
+	VMOVUPS      Z15, 768(R12)
 	VMULPS       Z3, Z16, Z16
-	VADDPS       832(R13), Z16, Z16
-	VMOVUPS      Z16, 832(R13)
-	VBROADCASTSS 28(R12), Z3
+	VADDPS       832(R12), Z16, Z16
+	VMOVUPS      Z16, 832(R12)
+	VBROADCASTSS 28(R11), Z3
 	VMULPS       Z3, Z17, Z17
-	VADDPS       896(R13), Z17, Z17
-	VMOVUPS      Z17, 896(R13)
+	VADDPS       896(R12), Z17, Z17
+	VMOVUPS      Z17, 896(R12)
 	VMULPS       Z3, Z18, Z18
-	VADDPS       960(R13), Z18, Z18
-	VMOVUPS      Z18, 960(R13)
-	MOVQ         336(AX), R12
-	LEAQ         (R11)(R12*4), R11
-	ADDQ         $0x08, R9
-	DECQ         R10
+	VADDPS       960(R12), Z18, Z18
+	VMOVUPS      Z18, 960(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -2258,10 +2007,16 @@ loop:
 	VPSRLD    $0x04, Z2, Z2
 	VPANDD    Z0, Z2, Z2
 	VMOVDQU32 Z1, (AX)
-	VMOVDQU32 Z2, 64(AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x80, AX
-	SUBQ      $0x40, DX
+	VMOVDQU32 Z2, 128(AX)
+	VMOVDQU32 64(CX), Z2
+	VPANDD    Z0, Z2, Z1
+	VPSRLD    $0x04, Z2, Z2
+	VPANDD    Z0, Z2, Z2
+	VMOVDQU32 Z1, 64(AX)
+	VMOVDQU32 Z2, 192(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000080, DX
 	JNZ       loop
 
 done:

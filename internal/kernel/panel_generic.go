@@ -20,7 +20,7 @@ func (f Float) At(b []byte, i int) float32 {
 
 // codes4 is Codes4 for one token.
 func codes4(p *Product) {
-	integers(p, 1, func(step []byte, x []int8, sums *[PanelRows]int32) {
+	integers(p, 1, func(step []byte, x *[PanelStep]int8, sums *[PanelRows]int32) {
 		for r := range sums {
 			w := step[4*r : 4*r+4]
 			for j, c := range w {
@@ -32,99 +32,84 @@ func codes4(p *Product) {
 
 // codes8 is Codes8 for one token.
 func codes8(p *Product) {
-	integers(p, 2, func(step []byte, x []int8, sums *[PanelRows]int32) {
-		for i := range 2 * PanelRows {
-			w := step[4*i : 4*i+4]
-			for j, c := range w {
-				sums[i%PanelRows] += int32(c) * int32(x[i/PanelRows*4+j])
+	integers(p, 2, func(step []byte, x *[PanelStep]int8, sums *[PanelRows]int32) {
+		for r := range sums {
+			for j, c := range step[4*r : 4*r+4] {
+				sums[r] += int32(c)*int32(x[j]) + int32(step[StepBytes+4*r+j])*int32(x[4+j])
 			}
 		}
 	})
 }
 
 // integers multiplies codes by int8; add adds the products of PanelStep columns, which take so many steps of codes.
-func integers(p *Product, steps int, add func(step []byte, x []int8, sums *[PanelRows]int32)) {
-	var x [PanelStep]int8
-	for i := range p.Panels {
-		panel := &p.Panels[i]
-		var y [PanelRows]float32
-		codes, acts := panel.Codes, p.X
-		for b, block := range p.Blocks {
-			at := b * int(p.Row)
-			negative, g := p.Sums[at], int(block.Group)*PanelRows
-			var sums [PanelRows]int32
-			for r := range sums {
-				sums[r] = negative * panel.zero(p, g+r)
+func integers(p *Product, steps int, add func(step []byte, x *[PanelStep]int8, sums *[PanelRows]int32)) {
+	var y [PanelRows]float32
+	codes, acts := p.Codes, Int8s(p.X)
+	for b, block := range p.Blocks {
+		at := b * int(p.Row)
+		negative, g := p.Sums[at], int(block.Group)*PanelRows
+		var sums [PanelRows]int32
+		for r := range sums {
+			z := int32(p.Mid)
+			if p.Zeros != nil {
+				z = int32(p.Zeros[g+r])
 			}
-			for range block.Steps {
-				for j := range x {
-					x[j] = int8(acts[j])
-				}
-				add(codes, x[:], &sums)
-				codes, acts = codes[steps*stepBytes:], acts[PanelStep:]
-			}
-			for r, sum := range sums {
-				v := float32(float32(sum) * p.Scale.At(panel.Scales, g+r))
-				if panel.Biases != nil {
-					v -= float32(float32(negative) * p.Scale.At(panel.Biases, g+r))
-				}
-				y[r] += float32(v * p.Scales[at])
-			}
+			sums[r] = negative * z
 		}
-		copy(p.Y[i*PanelRows:], y[:])
+		for range block.Steps {
+			add(codes, (*[PanelStep]int8)(acts), &sums)
+			codes, acts = codes[steps*StepBytes:], acts[PanelStep:]
+		}
+		for r, sum := range sums {
+			v := float32(float32(sum) * p.Type.At(p.Scales, g+r))
+			if p.Biases != nil {
+				v -= float32(float32(negative) * p.Type.At(p.Biases, g+r))
+			}
+			y[r] += float32(v * p.XScales[at])
+		}
 	}
-}
-
-// zero returns zero point i.
-func (panel *Panel) zero(p *Product, i int) int32 {
-	if panel.Zeros == nil {
-		return int32(p.Mid)
-	}
-	return int32(panel.Zeros[i])
+	copy(p.Y, y[:])
 }
 
 // pairs is Pairs for one token.
 func pairs(p *Product) {
-	for i := range p.Panels {
-		panel := &p.Panels[i]
-		var y [PanelRows]float32
-		codes, acts := panel.Codes, p.X
-		for b, block := range p.Blocks {
-			var sums [PanelRows]float32
-			for range int(block.Steps) * PanelStep / 2 {
-				x0, x1 := BFloat16.At(acts, 0), BFloat16.At(acts, 1)
-				for r := range sums {
-					sums[r] += float32(BFloat16.At(codes, 2*r+1) * x1)
-					sums[r] += float32(BFloat16.At(codes, 2*r) * x0)
-				}
-				codes, acts = codes[stepBytes:], acts[4:]
+	var y [PanelRows]float32
+	codes, acts := p.Codes, p.X
+	for b, block := range p.Blocks {
+		var sums [PanelRows]float32
+		for range int(block.Steps) * PanelStep / 2 {
+			x0, x1 := BFloat16.At(acts, 0), BFloat16.At(acts, 1)
+			for r := range sums {
+				sums[r] += float32(BFloat16.At(codes, 2*r+1) * x1)
+				sums[r] += float32(BFloat16.At(codes, 2*r) * x0)
 			}
-			g := int(block.Group) * PanelRows
-			for r, v := range sums {
-				if panel.Scales != nil {
-					total := p.Totals[b*int(p.Row)]
-					if panel.Zeros != nil {
-						v += float32(float32(int32(p.Mid)-int32(panel.Zeros[g+r])) * total)
-					}
-					v = float32(v * p.Scale.At(panel.Scales, g+r))
-					if panel.Biases != nil {
-						v += float32(total * p.Scale.At(panel.Biases, g+r))
-					}
-				}
-				y[r] += v
-			}
+			codes, acts = codes[StepBytes:], acts[4:]
 		}
-		copy(p.Y[i*PanelRows:], y[:])
+		g := int(block.Group) * PanelRows
+		for r, v := range sums {
+			if p.Scales != nil {
+				total := p.Totals[b*int(p.Row)]
+				if p.Zeros != nil {
+					v += float32(float32(int32(p.Mid)-int32(p.Zeros[g+r])) * total)
+				}
+				v = float32(v * p.Type.At(p.Scales, g+r))
+				if p.Biases != nil {
+					v += float32(total * p.Type.At(p.Biases, g+r))
+				}
+			}
+			y[r] += v
+		}
 	}
+	copy(p.Y, y[:])
 }
 
 // unpack8 turns 4-bit codes into 8-bit codes, twice as many bytes. src is a whole number of steps.
 func unpack8(dst, src []byte) {
 	for len(src) > 0 {
-		for i, c := range src[:stepBytes] {
-			dst[i], dst[stepBytes+i] = c&15, c>>4
+		for i, c := range src[:StepBytes] {
+			dst[i], dst[StepBytes+i] = c&15, c>>4
 		}
-		dst, src = dst[2*stepBytes:], src[stepBytes:]
+		dst, src = dst[2*StepBytes:], src[StepBytes:]
 	}
 }
 
@@ -134,12 +119,12 @@ func pairs4(dst, src []byte, mid int64) {
 		for r := range PanelRows {
 			c := src[4*r : 4*r+4]
 			for j := range c {
-				at := j%2*stepBytes + 4*r + j/2*2
+				at := j%2*StepBytes + 4*r + j/2*2
 				putBF16(dst[at:], int64(c[j]&15)-mid)
-				putBF16(dst[2*stepBytes+at:], int64(c[j]>>4)-mid)
+				putBF16(dst[2*StepBytes+at:], int64(c[j]>>4)-mid)
 			}
 		}
-		dst, src = dst[4*stepBytes:], src[stepBytes:]
+		dst, src = dst[4*StepBytes:], src[StepBytes:]
 	}
 }
 
@@ -148,10 +133,10 @@ func pairs8(dst, src []byte, mid int64) {
 	for len(src) > 0 {
 		for r := range PanelRows {
 			for j, c := range src[4*r : 4*r+4] {
-				putBF16(dst[j%2*stepBytes+4*r+j/2*2:], int64(c)-mid)
+				putBF16(dst[j%2*StepBytes+4*r+j/2*2:], int64(c)-mid)
 			}
 		}
-		dst, src = dst[2*stepBytes:], src[stepBytes:]
+		dst, src = dst[2*StepBytes:], src[StepBytes:]
 	}
 }
 

@@ -16,22 +16,21 @@ import (
 func TestProductOffsets(t *testing.T) {
 	var p Product
 	for name, at := range map[string][2]uintptr{
-		"panel":  {unsafe.Sizeof(p.Panels[0]), 96},
-		"codes":  {unsafe.Offsetof(p.Panels[0].Codes), 0},
-		"scales": {unsafe.Offsetof(p.Panels[0].Scales), 24},
-		"zeros":  {unsafe.Offsetof(p.Panels[0].Zeros), 48},
-		"biases": {unsafe.Offsetof(p.Panels[0].Biases), 72},
-		"Scale":  {unsafe.Offsetof(p.Scale), 192},
-		"Mid":    {unsafe.Offsetof(p.Mid), 200},
-		"Blocks": {unsafe.Offsetof(p.Blocks), 208},
-		"X":      {unsafe.Offsetof(p.X), 232},
-		"Stride": {unsafe.Offsetof(p.Stride), 256},
-		"Scales": {unsafe.Offsetof(p.Scales), 264},
-		"Sums":   {unsafe.Offsetof(p.Sums), 288},
-		"Totals": {unsafe.Offsetof(p.Totals), 312},
-		"Row":    {unsafe.Offsetof(p.Row), 336},
-		"Y":      {unsafe.Offsetof(p.Y), 344},
-		"block":  {unsafe.Sizeof(Block{}), 8},
+		"Codes":   {unsafe.Offsetof(p.Codes), 0},
+		"Scales":  {unsafe.Offsetof(p.Scales), 24},
+		"Zeros":   {unsafe.Offsetof(p.Zeros), 48},
+		"Biases":  {unsafe.Offsetof(p.Biases), 72},
+		"Type":    {unsafe.Offsetof(p.Type), 96},
+		"Mid":     {unsafe.Offsetof(p.Mid), 104},
+		"Blocks":  {unsafe.Offsetof(p.Blocks), 112},
+		"X":       {unsafe.Offsetof(p.X), 136},
+		"Stride":  {unsafe.Offsetof(p.Stride), 160},
+		"XScales": {unsafe.Offsetof(p.XScales), 168},
+		"Sums":    {unsafe.Offsetof(p.Sums), 192},
+		"Totals":  {unsafe.Offsetof(p.Totals), 216},
+		"Row":     {unsafe.Offsetof(p.Row), 240},
+		"Y":       {unsafe.Offsetof(p.Y), 248},
+		"block":   {unsafe.Sizeof(Block{}), 8},
 	} {
 		if at[0] != at[1] {
 			t.Errorf("%s at %d, the assembly expects %d", name, at[0], at[1])
@@ -44,15 +43,15 @@ type panelCase struct {
 	Product
 	bits  int
 	k     int
-	codes [2][]uint8 // [16, k] in the order of columns
-	acts  []int8     // [tokens, k]
-	bf16  []float32  // [tokens, k]
+	codes []uint8   // [32, k] in the order of columns
+	acts  []int8    // [tokens, k]
+	bf16  []float32 // [tokens, k]
 }
 
 // randomPanels makes a product of so many tokens over blocks of so many steps.
 func randomPanels(r *rand.Rand, bits, tokens int, steps []int, zero string, scale Float) *panelCase {
 	c := &panelCase{bits: bits}
-	c.Scale, c.Mid = scale, 1<<(bits-1)
+	c.Type, c.Mid = scale, 1<<(bits-1)
 	groups := len(steps)
 	for i, n := range steps {
 		c.Blocks = append(c.Blocks, Block{Steps: int32(n), Group: int32(groups - 1 - i)})
@@ -73,23 +72,20 @@ func randomPanels(r *rand.Rand, bits, tokens int, steps []int, zero string, scal
 		}
 		return b
 	}
-	for i := range c.Panels {
-		p := &c.Panels[i]
-		c.codes[i] = make([]uint8, PanelRows*c.k)
-		for j := range c.codes[i] {
-			c.codes[i][j] = uint8(r.IntN(1 << bits))
+	c.codes = make([]uint8, PanelRows*c.k)
+	for i := range c.codes {
+		c.codes[i] = uint8(r.IntN(1 << bits))
+	}
+	c.Codes = packPanel(c.codes, c.k, bits)
+	c.Scales = values(0.02)
+	switch zero {
+	case "integer":
+		c.Zeros = make([]byte, groups*PanelRows)
+		for i := range c.Zeros {
+			c.Zeros[i] = byte(r.IntN(1 << bits))
 		}
-		p.Codes = packPanel(c.codes[i], c.k, bits)
-		p.Scales = values(0.02)
-		switch zero {
-		case "integer":
-			p.Zeros = make([]byte, groups*PanelRows)
-			for j := range p.Zeros {
-				p.Zeros[j] = byte(r.IntN(1 << bits))
-			}
-		case "float":
-			p.Biases = values(0.3)
-		}
+	case "float":
+		c.Biases = values(0.3)
 	}
 	c.acts, c.bf16 = make([]int8, tokens*c.k), make([]float32, tokens*c.k)
 	for i := range c.acts {
@@ -97,13 +93,13 @@ func randomPanels(r *rand.Rand, bits, tokens int, steps []int, zero string, scal
 		c.bf16[i] = roundBF16(float32(r.NormFloat64()))
 	}
 	c.Row = int64(tokens + MostTokens)
-	c.Scales, c.Sums = make([]float32, groups*int(c.Row)), make([]int32, groups*int(c.Row))
+	c.XScales, c.Sums = make([]float32, groups*int(c.Row)), make([]int32, groups*int(c.Row))
 	c.Totals = make([]float32, groups*int(c.Row))
 	at := 0
 	for b, n := range steps {
 		for t := range tokens {
 			i := b*int(c.Row) + t
-			c.Scales[i] = float32(r.Float64())
+			c.XScales[i] = float32(r.Float64())
 			for _, v := range c.acts[t*c.k+at:][:n*PanelStep] {
 				c.Sums[i] -= int32(v)
 			}
@@ -113,7 +109,7 @@ func randomPanels(r *rand.Rand, bits, tokens int, steps []int, zero string, scal
 		}
 		at += n * PanelStep
 	}
-	c.Y = make([]float32, (tokens+MostTokens)*2*PanelRows)
+	c.Y = make([]float32, (tokens+MostTokens)*PanelRows)
 	return c
 }
 
@@ -124,7 +120,7 @@ func roundBF16(v float32) float32 {
 	return BFloat16.At(b[:], 0)
 }
 
-// packPanel interleaves sixteen rows of codes as the comment on panels says.
+// packPanel interleaves the rows of codes as the comment on panels says.
 func packPanel(codes []uint8, k, bits int) []byte {
 	var b []byte
 	per := 4
@@ -169,25 +165,25 @@ func (c *panelCase) asPairs(tokens int) {
 }
 
 // exact returns the product of a row in float64, and the sum of the magnitudes of what it adds up.
-func (c *panelCase) exact(panel, row, token int, integer bool) (sum, size float64) {
-	p, at := &c.Panels[panel], 0
+func (c *panelCase) exact(row, token int, integer bool) (sum, size float64) {
+	at := 0
 	for b, block := range c.Blocks {
 		i := int(block.Group)*PanelRows + row
-		s, z, bias := float64(c.Scale.At(p.Scales, i)), float64(c.Mid), 0.0
-		if p.Zeros != nil {
-			z = float64(p.Zeros[i])
+		s, z, bias := float64(c.Type.At(c.Scales, i)), float64(c.Mid), 0.0
+		if c.Zeros != nil {
+			z = float64(c.Zeros[i])
 		}
-		if p.Biases != nil {
-			bias = float64(c.Scale.At(p.Biases, i))
+		if c.Biases != nil {
+			bias = float64(c.Type.At(c.Biases, i))
 		}
 		for j := range int(block.Steps) * PanelStep {
 			x := float64(c.bf16[token*c.k+at+j])
 			if integer {
-				x = float64(c.acts[token*c.k+at+j]) * float64(c.Product.Scales[b*int(c.Row)+token])
+				x = float64(c.acts[token*c.k+at+j]) * float64(c.XScales[b*int(c.Row)+token])
 			}
-			v := (s*(float64(c.codes[panel][row*c.k+at+j])-z) + bias) * x
-			sum += v
-			size += math.Abs(s*(float64(c.codes[panel][row*c.k+at+j])-float64(c.Mid))*x) + math.Abs(s*(z-float64(c.Mid))*x) + math.Abs(bias*x)
+			q := float64(c.codes[row*c.k+at+j])
+			sum += (s*(q-z) + bias) * x
+			size += math.Abs(s*(q-float64(c.Mid))*x) + math.Abs(s*(z-float64(c.Mid))*x) + math.Abs(bias*x)
 		}
 		at += int(block.Steps) * PanelStep
 	}
@@ -219,7 +215,7 @@ func TestPanelProducts(t *testing.T) {
 
 func testProduct(t *testing.T, name string, c *panelCase, tokens int, integer bool) {
 	t.Helper()
-	scratch := make([]byte, 8*len(c.Panels[0].Codes))
+	scratch := make([]byte, 4*len(c.Codes))
 	multiply := func() []float32 {
 		for i := range c.Y {
 			c.Y[i] = 99
@@ -234,16 +230,16 @@ func testProduct(t *testing.T, name string, c *panelCase, tokens int, integer bo
 		default:
 			c.Codes8Pairs(tokens, scratch)
 		}
-		return slices.Clone(c.Y[:tokens*2*PanelRows])
+		return slices.Clone(c.Y[:tokens*PanelRows])
 	}
 	active = generic
 	want := multiply()
 	for i, v := range want {
-		token, panel, row := i/(2*PanelRows), i/PanelRows%2, i%PanelRows
-		exact, size := c.exact(panel, row, token, integer)
+		token, row := i/PanelRows, i%PanelRows
+		exact, size := c.exact(row, token, integer)
 		// Every operation rounds by 2^-24 of what is summed so far; a row of pairs adds up at most 128 of them a block.
 		if d := math.Abs(float64(v) - exact); d > size*140*0x1p-24 {
-			t.Fatalf("%s: token %d, panel %d, row %d: %v, want %v", name, token, panel, row, v, exact)
+			t.Fatalf("%s: token %d, row %d: %v, want %v", name, token, row, v, exact)
 		}
 	}
 	for _, s := range sets[1:] {
@@ -268,30 +264,28 @@ func testPanelExtremes(t *testing.T) {
 				for _, act := range []int8{-128, -127, 127} {
 					const tokens = 12
 					c := randomPanels(r, bits, tokens, []int{16, 16}, "integer", Float32)
-					for i := range c.Panels {
-						for j := range c.codes[i] {
-							c.codes[i][j] = code
-						}
-						c.Panels[i].Codes = packPanel(c.codes[i], c.k, bits)
-						for j := range c.Panels[i].Zeros {
-							c.Panels[i].Zeros[j] = zero
-							binary.LittleEndian.PutUint32(c.Panels[i].Scales[4*j:], math.Float32bits(1))
-						}
+					for i := range c.codes {
+						c.codes[i] = code
+					}
+					c.Codes = packPanel(c.codes, c.k, bits)
+					for i := range c.Zeros {
+						c.Zeros[i] = zero
+						binary.LittleEndian.PutUint32(c.Scales[4*i:], math.Float32bits(1))
 					}
 					for i := range c.acts {
 						c.acts[i] = act
 					}
 					for i := range c.Sums {
-						c.Sums[i], c.Scales[i] = -128*int32(act), 1
+						c.Sums[i], c.XScales[i] = -128*int32(act), 1
 					}
 					c.asInt8(tokens)
 					if bits == 4 {
-						c.Codes4(tokens, make([]byte, 8*len(c.Panels[0].Codes)))
+						c.Codes4(tokens, make([]byte, 4*len(c.Codes)))
 					} else {
 						c.Codes8(tokens)
 					}
 					want := 2 * 128 * (float32(code) - float32(zero)) * float32(act)
-					for i, v := range c.Y[:tokens*2*PanelRows] {
+					for i, v := range c.Y[:tokens*PanelRows] {
 						if v != want {
 							t.Fatalf("%d bits, code %d, zero %d, activation %d: result %d is %v, want %v", bits, code, zero, act, i, v, want)
 						}
@@ -309,11 +303,11 @@ func testPanelNonFinite(t *testing.T) {
 	const tokens, bad = 12, 5
 	c := randomPanels(rand.New(rand.NewPCG(7, 7)), 4, tokens, []int{4, 4}, "float", BFloat16)
 	c.asInt8(tokens)
-	c.Scales[int(c.Row)+bad] = float32(math.NaN())
-	c.Codes4(tokens, make([]byte, 8*len(c.Panels[0].Codes)))
-	for i, v := range c.Y[:tokens*2*PanelRows] {
-		if (v != v) != (i/(2*PanelRows) == bad) {
-			t.Fatalf("token %d: %v", i/(2*PanelRows), v)
+	c.XScales[int(c.Row)+bad] = float32(math.NaN())
+	c.Codes4(tokens, make([]byte, 4*len(c.Codes)))
+	for i, v := range c.Y[:tokens*PanelRows] {
+		if (v != v) != (i/PanelRows == bad) {
+			t.Fatalf("token %d: %v", i/PanelRows, v)
 		}
 	}
 }
@@ -359,14 +353,14 @@ func BenchmarkPanel(b *testing.B) {
 			for _, tokens := range []int{1, 8, 120} {
 				steps := slices.Repeat([]int{group / PanelStep}, 2048/group)
 				c := randomPanels(rand.New(rand.NewPCG(8, 8)), bits, tokens, steps, "integer", Float16)
-				scratch := make([]byte, 8*len(c.Panels[0].Codes))
+				scratch := make([]byte, 4*len(c.Codes))
 				run := func(name string, f func()) {
 					b.Run(fmt.Sprintf("%s-%dbit-g%d/tokens=%d", name, bits, group, tokens), func(b *testing.B) {
-						b.SetBytes(int64(2 * len(c.Panels[0].Codes)))
+						b.SetBytes(int64(len(c.Codes)))
 						for b.Loop() {
 							f()
 						}
-						macs := float64(2*PanelRows*c.k*tokens) * float64(b.N)
+						macs := float64(PanelRows*c.k*tokens) * float64(b.N)
 						b.ReportMetric(macs/1e9/b.Elapsed().Seconds(), "GMAC/s")
 					})
 				}
@@ -385,4 +379,43 @@ func BenchmarkPanel(b *testing.B) {
 			}
 		}
 	}
+}
+
+// Decoding reads panels from memory, one after the other.
+func BenchmarkPanelStream(b *testing.B) {
+	memory := make([]byte, 256<<20) // more than any cache
+	for i := range memory {
+		memory[i] = byte(i * 7)
+	}
+	for _, bits := range []int{4, 8} {
+		for _, k := range []int{2048, 5632} {
+			c := randomPanels(rand.New(rand.NewPCG(8, 8)), bits, 1, slices.Repeat([]int{128 / PanelStep}, k/128), "symmetric", Float16)
+			size := len(c.Codes)
+			run := func(name string, f func()) {
+				b.Run(fmt.Sprintf("%s-%dbit/k=%d", name, bits, k), func(b *testing.B) {
+					b.SetBytes(int64(len(memory) / size * size))
+					for b.Loop() {
+						for at := 0; at+size <= len(memory); at += size {
+							c.Codes = memory[at : at+size]
+							f()
+						}
+					}
+				})
+			}
+			c.asInt8(1)
+			if bits == 4 {
+				run("int8", func() { c.Codes4(1, nil) })
+				c.asPairs(1)
+				run("bf16", func() { c.Codes4Pairs(1, make([]byte, 4*size)) })
+			} else {
+				run("int8", func() { c.Codes8(1) })
+			}
+		}
+	}
+	b.Run("read", func(b *testing.B) {
+		b.SetBytes(int64(len(memory)))
+		for b.Loop() {
+			ReadWords(memory)
+		}
+	})
 }

@@ -11,170 +11,137 @@ TEXT ·codes4x1VNNI(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z0
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), SI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), BX
 	VPXORD       Z1, Z1, Z1
-	VMOVDQU32    Z1, (SI)
-	VMOVDQU32    Z1, 64(SI)
-	MOVQ         208(AX), SI
-	MOVQ         216(AX), DI
-	XORQ         R8, R8
+	VMOVDQU32    Z1, (BX)
+	VMOVDQU32    Z1, 64(BX)
+	MOVQ         112(AX), BX
+	MOVQ         120(AX), SI
+	XORQ         DI, DI
 
 block:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x04, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z1
-	JMP          zerosdone0
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	MOVLQSX      4(BX), R9
+	SHLQ         $0x05, R9
+	MOVQ         48(AX), R10
+	TESTQ        R10, R10
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z1
+	VPBROADCASTD 104(AX), Z4
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R11)(R10*1), Z1
+zeros:
+	VPMOVZXBD (R10)(R9*1), Z1
+	VPMOVZXBD 16(R10)(R9*1), Z4
 
-zerosdone0:
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z2
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R11)(R10*1), Z2
-
-zerosdone1:
-	VPBROADCASTD (R9), Z3
-	VPMADDWD     Z1, Z3, Z1
-	VPMADDWD     Z2, Z3, Z2
-	MOVLQSX      (SI), R9
+offsets:
+	VPBROADCASTD (R8), Z5
+	VPMADDWD     Z1, Z5, Z1
+	VPMADDWD     Z4, Z5, Z4
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	MOVLQSX      (BX), R8
 
 step:
-	VMOVDQU32    (CX), Z3
-	VPANDD       Z0, Z3, Z4
-	VPSRLD       $0x04, Z3, Z3
-	VPANDD       Z0, Z3, Z3
-	VMOVDQU32    (DX), Z5
+	VMOVDQU32    (CX), Z5
 	VPANDD       Z0, Z5, Z6
 	VPSRLD       $0x04, Z5, Z5
 	VPANDD       Z0, Z5, Z5
-	VPBROADCASTD (BX), Z7
-	VPDPBUSD     Z7, Z4, Z1
-	VPDPBUSD     Z7, Z6, Z2
-	VPBROADCASTD 4(BX), Z4
-	VPDPBUSD     Z4, Z3, Z1
-	VPDPBUSD     Z4, Z5, Z2
+	VMOVDQU32    64(CX), Z7
+	VPANDD       Z0, Z7, Z8
+	VPSRLD       $0x04, Z7, Z7
+	VPANDD       Z0, Z7, Z7
+	VPBROADCASTD (DX), Z9
+	VPDPBUSD     Z9, Z6, Z1
+	VPDPBUSD     Z9, Z8, Z4
+	VPBROADCASTD 4(DX), Z6
+	VPDPBUSD     Z6, Z5, Z2
+	VPDPBUSD     Z6, Z7, Z3
 	PREFETCHT0   2048(CX)
-	ADDQ         $0x40, CX
-	PREFETCHT0   2048(DX)
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	DECQ         R9
+	PREFETCHT0   2112(CX)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
-	MOVQ         192(AX), R11
-	CMPQ         R11, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R10)(R9*2), Z3
-	VPSLLD       $0x10, Z3, Z3
-	JMP          scales0done
+	VPADDD       Z2, Z1, Z1
+	VPADDD       Z3, Z4, Z4
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	MOVQ         96(AX), R10
+	CMPQ         R10, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R9)(R8*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VPMOVZXWD    32(R9)(R8*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R10)(R9*2), Z3
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R9)(R8*2), Z5
+	VCVTPH2PS 32(R9)(R8*2), Z6
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R10)(R9*4), Z3
+scales32:
+	VMOVUPS (R9)(R8*4), Z5
+	VMOVUPS 64(R9)(R8*4), Z6
 
-scales0done:
-	MOVQ      120(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R10)(R9*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R10)(R9*2), Z4
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R10)(R9*4), Z4
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z1, Z1
-	VMULPS    Z3, Z1, Z1
-	VCVTDQ2PS Z2, Z2
-	VMULPS    Z4, Z2, Z2
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	VMULPS    Z5, Z1, Z1
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z6, Z4, Z4
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
 	JZ        nobias
-	MOVQ      72(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Z3
-	VPSLLD    $0x10, Z3, Z3
-	JMP       biases0done
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R9)(R8*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(R9)(R8*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	JMP       biasesdone
 
-biases016:
-	VCVTPH2PS (R10)(R9*2), Z3
-	JMP       biases0done
+biases16:
+	VCVTPH2PS (R9)(R8*2), Z5
+	VCVTPH2PS 32(R9)(R8*2), Z6
+	JMP       biasesdone
 
-biases032:
-	VMOVUPS (R10)(R9*4), Z3
+biases32:
+	VMOVUPS (R9)(R8*4), Z5
+	VMOVUPS 64(R9)(R8*4), Z6
 
-biases0done:
-	MOVQ      168(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	JMP       biases1done
-
-biases116:
-	VCVTPH2PS (R10)(R9*2), Z4
-	JMP       biases1done
-
-biases132:
-	VMOVUPS (R10)(R9*4), Z4
-
-biases1done:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z3, Z5, Z3
-	VSUBPS       Z3, Z1, Z1
-	VMULPS       Z4, Z5, Z3
-	VSUBPS       Z3, Z2, Z2
+biasesdone:
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	VPBROADCASTD (R8), Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z5, Z7, Z5
+	VSUBPS       Z5, Z1, Z1
+	VMULPS       Z6, Z7, Z5
+	VSUBPS       Z5, Z4, Z4
 
 nobias:
-	MOVQ         264(AX), R9
-	ADDQ         R8, R9
-	MOVQ         344(AX), R10
-	VBROADCASTSS (R9), Z3
-	VMULPS       Z3, Z1, Z1
-	VADDPS       (R10), Z1, Z1
-	VMOVUPS      Z1, (R10)
-	VMULPS       Z3, Z2, Z2
-	VADDPS       64(R10), Z2, Z2
-	VMOVUPS      Z2, 64(R10)
-	MOVQ         336(AX), R9
-	LEAQ         (R8)(R9*4), R8
-	ADDQ         $0x08, SI
-	DECQ         DI
+	MOVQ         168(AX), R8
+	ADDQ         DI, R8
+	MOVQ         248(AX), R9
+	VBROADCASTSS (R8), Z5
+	VMULPS       Z5, Z1, Z1
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	VMULPS       Z5, Z4, Z4
+	VADDPS       64(R9), Z4, Z4
+	VMOVUPS      Z4, 64(R9)
+	MOVQ         240(AX), R8
+	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x08, BX
+	DECQ         SI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -186,114 +153,91 @@ TEXT ·codes4x2VNNI(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z0
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	MOVQ         344(AX), DI
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	MOVQ         248(AX), SI
 	VPXORD       Z1, Z1, Z1
-	VMOVDQU32    Z1, (DI)
-	VMOVDQU32    Z1, 64(DI)
-	VMOVDQU32    Z1, 128(DI)
-	VMOVDQU32    Z1, 192(DI)
-	MOVQ         208(AX), DI
-	MOVQ         216(AX), R8
-	XORQ         R9, R9
+	VMOVDQU32    Z1, (SI)
+	VMOVDQU32    Z1, 64(SI)
+	VMOVDQU32    Z1, 128(SI)
+	VMOVDQU32    Z1, 192(SI)
+	MOVQ         112(AX), SI
+	MOVQ         120(AX), DI
+	XORQ         R8, R8
 
 block:
-	MOVQ         288(AX), R10
-	ADDQ         R9, R10
-	MOVLQSX      4(DI), R11
-	SHLQ         $0x04, R11
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z3
-	JMP          zerosdone0
+	MOVQ         192(AX), R9
+	ADDQ         R8, R9
+	MOVLQSX      4(SI), R10
+	SHLQ         $0x05, R10
+	MOVQ         48(AX), R11
+	TESTQ        R11, R11
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z3
+	VPBROADCASTD 104(AX), Z4
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R12)(R11*1), Z3
+zeros:
+	VPMOVZXBD (R11)(R10*1), Z3
+	VPMOVZXBD 16(R11)(R10*1), Z4
 
-zerosdone0:
-	MOVQ         144(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z4
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R12)(R11*1), Z4
-
-zerosdone1:
-	VPBROADCASTD (R10), Z5
+offsets:
+	VPBROADCASTD (R9), Z5
 	VPMADDWD     Z3, Z5, Z1
 	VPMADDWD     Z4, Z5, Z2
-	VPBROADCASTD 4(R10), Z5
+	VPBROADCASTD 4(R9), Z5
 	VPMADDWD     Z3, Z5, Z3
 	VPMADDWD     Z4, Z5, Z4
-	MOVLQSX      (DI), R10
+	MOVLQSX      (SI), R9
 
 step:
 	VMOVDQU32    (CX), Z5
 	VPANDD       Z0, Z5, Z6
 	VPSRLD       $0x04, Z5, Z5
 	VPANDD       Z0, Z5, Z5
-	VMOVDQU32    (DX), Z7
+	VMOVDQU32    64(CX), Z7
 	VPANDD       Z0, Z7, Z8
 	VPSRLD       $0x04, Z7, Z7
 	VPANDD       Z0, Z7, Z7
-	VPBROADCASTD (BX), Z9
+	VPBROADCASTD (DX), Z9
 	VPDPBUSD     Z9, Z6, Z1
 	VPDPBUSD     Z9, Z8, Z2
-	VPBROADCASTD (BX)(SI*1), Z9
+	VPBROADCASTD (DX)(BX*1), Z9
 	VPDPBUSD     Z9, Z6, Z3
 	VPDPBUSD     Z9, Z8, Z4
-	VPBROADCASTD 4(BX), Z6
+	VPBROADCASTD 4(DX), Z6
 	VPDPBUSD     Z6, Z5, Z1
 	VPDPBUSD     Z6, Z7, Z2
-	VPBROADCASTD 4(BX)(SI*1), Z6
+	VPBROADCASTD 4(DX)(BX*1), Z6
 	VPDPBUSD     Z6, Z5, Z3
 	VPDPBUSD     Z6, Z7, Z4
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	DECQ         R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	DECQ         R9
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x04, R10
-	MOVQ         24(AX), R11
-	MOVQ         192(AX), R12
-	CMPQ         R12, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R11)(R10*2), Z5
+	MOVLQSX      4(SI), R9
+	SHLQ         $0x05, R9
+	MOVQ         24(AX), R10
+	MOVQ         96(AX), R11
+	CMPQ         R11, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R10)(R9*2), Z5
 	VPSLLD       $0x10, Z5, Z5
-	JMP          scales0done
+	VPMOVZXWD    32(R10)(R9*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R11)(R10*2), Z5
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R10)(R9*2), Z5
+	VCVTPH2PS 32(R10)(R9*2), Z6
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R11)(R10*4), Z5
+scales32:
+	VMOVUPS (R10)(R9*4), Z5
+	VMOVUPS 64(R10)(R9*4), Z6
 
-scales0done:
-	MOVQ      120(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R11)(R10*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R11)(R10*2), Z6
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R11)(R10*4), Z6
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z1, Z1
 	VMULPS    Z5, Z1, Z1
 	VCVTDQ2PS Z2, Z2
@@ -302,52 +246,38 @@ scales1done:
 	VMULPS    Z5, Z3, Z3
 	VCVTDQ2PS Z4, Z4
 	VMULPS    Z6, Z4, Z4
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R10
+	TESTQ     R10, R10
 	JZ        nobias
-	MOVQ      72(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R11)(R10*2), Z5
+	MOVQ      96(AX), R11
+	CMPQ      R11, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R10)(R9*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R11)(R10*2), Z5
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R11)(R10*4), Z5
-
-biases0done:
-	MOVQ      168(AX), R11
-	MOVQ      192(AX), R12
-	CMPQ      R12, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R11)(R10*2), Z6
+	VPMOVZXWD 32(R10)(R9*2), Z6
 	VPSLLD    $0x10, Z6, Z6
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R11)(R10*2), Z6
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R10)(R9*2), Z5
+	VCVTPH2PS 32(R10)(R9*2), Z6
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R11)(R10*4), Z6
+biases32:
+	VMOVUPS (R10)(R9*4), Z5
+	VMOVUPS 64(R10)(R9*4), Z6
 
-biases1done:
-	MOVQ         288(AX), R10
-	ADDQ         R9, R10
-	VPBROADCASTD (R10), Z7
+biasesdone:
+	MOVQ         192(AX), R9
+	ADDQ         R8, R9
+	VPBROADCASTD (R9), Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z5, Z7, Z8
 	VSUBPS       Z8, Z1, Z1
 	VMULPS       Z6, Z7, Z8
 	VSUBPS       Z8, Z2, Z2
-	VPBROADCASTD 4(R10), Z7
+	VPBROADCASTD 4(R9), Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z5, Z7, Z5
 	VSUBPS       Z5, Z3, Z3
@@ -355,27 +285,27 @@ biases1done:
 	VSUBPS       Z5, Z4, Z4
 
 nobias:
-	MOVQ         264(AX), R10
-	ADDQ         R9, R10
-	MOVQ         344(AX), R11
-	VBROADCASTSS (R10), Z5
+	MOVQ         168(AX), R9
+	ADDQ         R8, R9
+	MOVQ         248(AX), R10
+	VBROADCASTSS (R9), Z5
 	VMULPS       Z5, Z1, Z1
-	VADDPS       (R11), Z1, Z1
-	VMOVUPS      Z1, (R11)
+	VADDPS       (R10), Z1, Z1
+	VMOVUPS      Z1, (R10)
 	VMULPS       Z5, Z2, Z2
-	VADDPS       64(R11), Z2, Z2
-	VMOVUPS      Z2, 64(R11)
-	VBROADCASTSS 4(R10), Z1
+	VADDPS       64(R10), Z2, Z2
+	VMOVUPS      Z2, 64(R10)
+	VBROADCASTSS 4(R9), Z1
 	VMULPS       Z1, Z3, Z3
-	VADDPS       128(R11), Z3, Z3
-	VMOVUPS      Z3, 128(R11)
+	VADDPS       128(R10), Z3, Z3
+	VMOVUPS      Z3, 128(R10)
 	VMULPS       Z1, Z4, Z4
-	VADDPS       192(R11), Z4, Z4
-	VMOVUPS      Z4, 192(R11)
-	MOVQ         336(AX), R10
-	LEAQ         (R9)(R10*4), R9
-	ADDQ         $0x08, DI
-	DECQ         R8
+	VADDPS       192(R10), Z4, Z4
+	VMOVUPS      Z4, 192(R10)
+	MOVQ         240(AX), R9
+	LEAQ         (R8)(R9*4), R8
+	ADDQ         $0x08, SI
+	DECQ         DI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -387,137 +317,114 @@ TEXT ·codes4x4VNNI(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z0
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	MOVQ         344(AX), R8
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         248(AX), DI
 	VPXORD       Z1, Z1, Z1
-	VMOVDQU32    Z1, (R8)
-	VMOVDQU32    Z1, 64(R8)
-	VMOVDQU32    Z1, 128(R8)
-	VMOVDQU32    Z1, 192(R8)
-	VMOVDQU32    Z1, 256(R8)
-	VMOVDQU32    Z1, 320(R8)
-	VMOVDQU32    Z1, 384(R8)
-	VMOVDQU32    Z1, 448(R8)
-	MOVQ         208(AX), R8
-	MOVQ         216(AX), R9
-	XORQ         R10, R10
+	VMOVDQU32    Z1, (DI)
+	VMOVDQU32    Z1, 64(DI)
+	VMOVDQU32    Z1, 128(DI)
+	VMOVDQU32    Z1, 192(DI)
+	VMOVDQU32    Z1, 256(DI)
+	VMOVDQU32    Z1, 320(DI)
+	VMOVDQU32    Z1, 384(DI)
+	VMOVDQU32    Z1, 448(DI)
+	MOVQ         112(AX), DI
+	MOVQ         120(AX), R8
+	XORQ         R9, R9
 
 block:
-	MOVQ         288(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x04, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z7
-	JMP          zerosdone0
+	MOVQ         192(AX), R10
+	ADDQ         R9, R10
+	MOVLQSX      4(DI), R11
+	SHLQ         $0x05, R11
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z7
+	VPBROADCASTD 104(AX), Z8
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R13)(R12*1), Z7
+zeros:
+	VPMOVZXBD (R12)(R11*1), Z7
+	VPMOVZXBD 16(R12)(R11*1), Z8
 
-zerosdone0:
-	MOVQ         144(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z8
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R13)(R12*1), Z8
-
-zerosdone1:
-	VPBROADCASTD (R11), Z9
+offsets:
+	VPBROADCASTD (R10), Z9
 	VPMADDWD     Z7, Z9, Z1
 	VPMADDWD     Z8, Z9, Z2
-	VPBROADCASTD 4(R11), Z9
+	VPBROADCASTD 4(R10), Z9
 	VPMADDWD     Z7, Z9, Z3
 	VPMADDWD     Z8, Z9, Z4
-	VPBROADCASTD 8(R11), Z9
+	VPBROADCASTD 8(R10), Z9
 	VPMADDWD     Z7, Z9, Z5
 	VPMADDWD     Z8, Z9, Z6
-	VPBROADCASTD 12(R11), Z9
+	VPBROADCASTD 12(R10), Z9
 	VPMADDWD     Z7, Z9, Z7
 	VPMADDWD     Z8, Z9, Z8
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R10
 
 step:
 	VMOVDQU32    (CX), Z9
 	VPANDD       Z0, Z9, Z10
 	VPSRLD       $0x04, Z9, Z9
 	VPANDD       Z0, Z9, Z9
-	VMOVDQU32    (DX), Z11
+	VMOVDQU32    64(CX), Z11
 	VPANDD       Z0, Z11, Z12
 	VPSRLD       $0x04, Z11, Z11
 	VPANDD       Z0, Z11, Z11
-	VPBROADCASTD (BX), Z13
+	VPBROADCASTD (DX), Z13
 	VPDPBUSD     Z13, Z10, Z1
 	VPDPBUSD     Z13, Z12, Z2
-	VPBROADCASTD (BX)(SI*1), Z13
+	VPBROADCASTD (DX)(BX*1), Z13
 	VPDPBUSD     Z13, Z10, Z3
 	VPDPBUSD     Z13, Z12, Z4
-	VPBROADCASTD (BX)(SI*2), Z13
+	VPBROADCASTD (DX)(BX*2), Z13
 	VPDPBUSD     Z13, Z10, Z5
 	VPDPBUSD     Z13, Z12, Z6
-	VPBROADCASTD (BX)(DI*1), Z13
+	VPBROADCASTD (DX)(SI*1), Z13
 	VPDPBUSD     Z13, Z10, Z7
 	VPDPBUSD     Z13, Z12, Z8
-	VPBROADCASTD 4(BX), Z10
+	VPBROADCASTD 4(DX), Z10
 	VPDPBUSD     Z10, Z9, Z1
 	VPDPBUSD     Z10, Z11, Z2
-	VPBROADCASTD 4(BX)(SI*1), Z10
+	VPBROADCASTD 4(DX)(BX*1), Z10
 	VPDPBUSD     Z10, Z9, Z3
 	VPDPBUSD     Z10, Z11, Z4
-	VPBROADCASTD 4(BX)(SI*2), Z10
+	VPBROADCASTD 4(DX)(BX*2), Z10
 	VPDPBUSD     Z10, Z9, Z5
 	VPDPBUSD     Z10, Z11, Z6
-	VPBROADCASTD 4(BX)(DI*1), Z10
+	VPBROADCASTD 4(DX)(SI*1), Z10
 	VPDPBUSD     Z10, Z9, Z7
 	VPDPBUSD     Z10, Z11, Z8
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	DECQ         R11
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         24(AX), R12
-	MOVQ         192(AX), R13
-	CMPQ         R13, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R12)(R11*2), Z9
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	MOVQ         96(AX), R12
+	CMPQ         R12, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R11)(R10*2), Z9
 	VPSLLD       $0x10, Z9, Z9
-	JMP          scales0done
+	VPMOVZXWD    32(R11)(R10*2), Z10
+	VPSLLD       $0x10, Z10, Z10
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R12)(R11*2), Z9
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R11)(R10*2), Z9
+	VCVTPH2PS 32(R11)(R10*2), Z10
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R12)(R11*4), Z9
+scales32:
+	VMOVUPS (R11)(R10*4), Z9
+	VMOVUPS 64(R11)(R10*4), Z10
 
-scales0done:
-	MOVQ      120(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R12)(R11*2), Z10
-	VPSLLD    $0x10, Z10, Z10
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R12)(R11*2), Z10
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R12)(R11*4), Z10
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z1, Z1
 	VMULPS    Z9, Z1, Z1
 	VCVTDQ2PS Z2, Z2
@@ -534,64 +441,50 @@ scales1done:
 	VMULPS    Z9, Z7, Z7
 	VCVTDQ2PS Z8, Z8
 	VMULPS    Z10, Z8, Z8
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      72(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R12)(R11*2), Z9
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R11)(R10*2), Z9
 	VPSLLD    $0x10, Z9, Z9
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R12)(R11*2), Z9
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R12)(R11*4), Z9
-
-biases0done:
-	MOVQ      168(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R12)(R11*2), Z10
+	VPMOVZXWD 32(R11)(R10*2), Z10
 	VPSLLD    $0x10, Z10, Z10
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R12)(R11*2), Z10
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R11)(R10*2), Z9
+	VCVTPH2PS 32(R11)(R10*2), Z10
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R12)(R11*4), Z10
+biases32:
+	VMOVUPS (R11)(R10*4), Z9
+	VMOVUPS 64(R11)(R10*4), Z10
 
-biases1done:
-	MOVQ         288(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z11
+biasesdone:
+	MOVQ         192(AX), R10
+	ADDQ         R9, R10
+	VPBROADCASTD (R10), Z11
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z9, Z11, Z12
 	VSUBPS       Z12, Z1, Z1
 	VMULPS       Z10, Z11, Z12
 	VSUBPS       Z12, Z2, Z2
-	VPBROADCASTD 4(R11), Z11
+	VPBROADCASTD 4(R10), Z11
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z9, Z11, Z12
 	VSUBPS       Z12, Z3, Z3
 	VMULPS       Z10, Z11, Z12
 	VSUBPS       Z12, Z4, Z4
-	VPBROADCASTD 8(R11), Z11
+	VPBROADCASTD 8(R10), Z11
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z9, Z11, Z12
 	VSUBPS       Z12, Z5, Z5
 	VMULPS       Z10, Z11, Z12
 	VSUBPS       Z12, Z6, Z6
-	VPBROADCASTD 12(R11), Z11
+	VPBROADCASTD 12(R10), Z11
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z9, Z11, Z9
 	VSUBPS       Z9, Z7, Z7
@@ -599,41 +492,41 @@ biases1done:
 	VSUBPS       Z9, Z8, Z8
 
 nobias:
-	MOVQ         264(AX), R11
-	ADDQ         R10, R11
-	MOVQ         344(AX), R12
-	VBROADCASTSS (R11), Z9
+	MOVQ         168(AX), R10
+	ADDQ         R9, R10
+	MOVQ         248(AX), R11
+	VBROADCASTSS (R10), Z9
 	VMULPS       Z9, Z1, Z1
-	VADDPS       (R12), Z1, Z1
-	VMOVUPS      Z1, (R12)
+	VADDPS       (R11), Z1, Z1
+	VMOVUPS      Z1, (R11)
 	VMULPS       Z9, Z2, Z2
-	VADDPS       64(R12), Z2, Z2
-	VMOVUPS      Z2, 64(R12)
-	VBROADCASTSS 4(R11), Z1
+	VADDPS       64(R11), Z2, Z2
+	VMOVUPS      Z2, 64(R11)
+	VBROADCASTSS 4(R10), Z1
 	VMULPS       Z1, Z3, Z3
-	VADDPS       128(R12), Z3, Z3
-	VMOVUPS      Z3, 128(R12)
+	VADDPS       128(R11), Z3, Z3
+	VMOVUPS      Z3, 128(R11)
 	VMULPS       Z1, Z4, Z4
-	VADDPS       192(R12), Z4, Z4
-	VMOVUPS      Z4, 192(R12)
-	VBROADCASTSS 8(R11), Z1
+	VADDPS       192(R11), Z4, Z4
+	VMOVUPS      Z4, 192(R11)
+	VBROADCASTSS 8(R10), Z1
 	VMULPS       Z1, Z5, Z5
-	VADDPS       256(R12), Z5, Z5
-	VMOVUPS      Z5, 256(R12)
+	VADDPS       256(R11), Z5, Z5
+	VMOVUPS      Z5, 256(R11)
 	VMULPS       Z1, Z6, Z6
-	VADDPS       320(R12), Z6, Z6
-	VMOVUPS      Z6, 320(R12)
-	VBROADCASTSS 12(R11), Z1
+	VADDPS       320(R11), Z6, Z6
+	VMOVUPS      Z6, 320(R11)
+	VBROADCASTSS 12(R10), Z1
 	VMULPS       Z1, Z7, Z7
-	VADDPS       384(R12), Z7, Z7
-	VMOVUPS      Z7, 384(R12)
+	VADDPS       384(R11), Z7, Z7
+	VMOVUPS      Z7, 384(R11)
 	VMULPS       Z1, Z8, Z8
-	VADDPS       448(R12), Z8, Z8
-	VMOVUPS      Z8, 448(R12)
-	MOVQ         336(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       448(R11), Z8, Z8
+	VMOVUPS      Z8, 448(R11)
+	MOVQ         240(AX), R10
+	LEAQ         (R9)(R10*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -645,183 +538,160 @@ TEXT ·codes4x8VNNI(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z0
 	MOVQ         (AX), CX
-	MOVQ         96(AX), DX
-	MOVQ         232(AX), BX
-	MOVQ         256(AX), SI
-	LEAQ         (SI)(SI*2), DI
-	LEAQ         (BX)(SI*4), R8
-	MOVQ         344(AX), R9
+	MOVQ         136(AX), DX
+	MOVQ         160(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	LEAQ         (DX)(BX*4), DI
+	MOVQ         248(AX), R8
 	VPXORD       Z1, Z1, Z1
-	VMOVDQU32    Z1, (R9)
-	VMOVDQU32    Z1, 64(R9)
-	VMOVDQU32    Z1, 128(R9)
-	VMOVDQU32    Z1, 192(R9)
-	VMOVDQU32    Z1, 256(R9)
-	VMOVDQU32    Z1, 320(R9)
-	VMOVDQU32    Z1, 384(R9)
-	VMOVDQU32    Z1, 448(R9)
-	VMOVDQU32    Z1, 512(R9)
-	VMOVDQU32    Z1, 576(R9)
-	VMOVDQU32    Z1, 640(R9)
-	VMOVDQU32    Z1, 704(R9)
-	VMOVDQU32    Z1, 768(R9)
-	VMOVDQU32    Z1, 832(R9)
-	VMOVDQU32    Z1, 896(R9)
-	VMOVDQU32    Z1, 960(R9)
-	MOVQ         208(AX), R9
-	MOVQ         216(AX), R10
-	XORQ         R11, R11
+	VMOVDQU32    Z1, (R8)
+	VMOVDQU32    Z1, 64(R8)
+	VMOVDQU32    Z1, 128(R8)
+	VMOVDQU32    Z1, 192(R8)
+	VMOVDQU32    Z1, 256(R8)
+	VMOVDQU32    Z1, 320(R8)
+	VMOVDQU32    Z1, 384(R8)
+	VMOVDQU32    Z1, 448(R8)
+	VMOVDQU32    Z1, 512(R8)
+	VMOVDQU32    Z1, 576(R8)
+	VMOVDQU32    Z1, 640(R8)
+	VMOVDQU32    Z1, 704(R8)
+	VMOVDQU32    Z1, 768(R8)
+	VMOVDQU32    Z1, 832(R8)
+	VMOVDQU32    Z1, 896(R8)
+	VMOVDQU32    Z1, 960(R8)
+	MOVQ         112(AX), R8
+	MOVQ         120(AX), R9
+	XORQ         R10, R10
 
 block:
-	MOVQ         288(AX), R12
-	ADDQ         R11, R12
-	MOVLQSX      4(R9), R13
-	SHLQ         $0x04, R13
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z15
-	JMP          zerosdone0
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z15
+	VPBROADCASTD 104(AX), Z16
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R14)(R13*1), Z15
+zeros:
+	VPMOVZXBD (R13)(R12*1), Z15
+	VPMOVZXBD 16(R13)(R12*1), Z16
 
-zerosdone0:
-	MOVQ         144(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z16
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R14)(R13*1), Z16
-
-zerosdone1:
-	VPBROADCASTD (R12), Z17
+offsets:
+	VPBROADCASTD (R11), Z17
 	VPMADDWD     Z15, Z17, Z1
 	VPMADDWD     Z16, Z17, Z2
-	VPBROADCASTD 4(R12), Z17
+	VPBROADCASTD 4(R11), Z17
 	VPMADDWD     Z15, Z17, Z3
 	VPMADDWD     Z16, Z17, Z4
-	VPBROADCASTD 8(R12), Z17
+	VPBROADCASTD 8(R11), Z17
 	VPMADDWD     Z15, Z17, Z5
 	VPMADDWD     Z16, Z17, Z6
-	VPBROADCASTD 12(R12), Z17
+	VPBROADCASTD 12(R11), Z17
 	VPMADDWD     Z15, Z17, Z7
 	VPMADDWD     Z16, Z17, Z8
-	VPBROADCASTD 16(R12), Z17
+	VPBROADCASTD 16(R11), Z17
 	VPMADDWD     Z15, Z17, Z9
 	VPMADDWD     Z16, Z17, Z10
-	VPBROADCASTD 20(R12), Z17
+	VPBROADCASTD 20(R11), Z17
 	VPMADDWD     Z15, Z17, Z11
 	VPMADDWD     Z16, Z17, Z12
-	VPBROADCASTD 24(R12), Z17
+	VPBROADCASTD 24(R11), Z17
 	VPMADDWD     Z15, Z17, Z13
 	VPMADDWD     Z16, Z17, Z14
-	VPBROADCASTD 28(R12), Z17
+	VPBROADCASTD 28(R11), Z17
 	VPMADDWD     Z15, Z17, Z15
 	VPMADDWD     Z16, Z17, Z16
-	MOVLQSX      (R9), R12
+	MOVLQSX      (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z17
 	VPANDD       Z0, Z17, Z18
 	VPSRLD       $0x04, Z17, Z17
 	VPANDD       Z0, Z17, Z17
-	VMOVDQU32    (DX), Z19
+	VMOVDQU32    64(CX), Z19
 	VPANDD       Z0, Z19, Z20
 	VPSRLD       $0x04, Z19, Z19
 	VPANDD       Z0, Z19, Z19
-	VPBROADCASTD (BX), Z21
+	VPBROADCASTD (DX), Z21
 	VPDPBUSD     Z21, Z18, Z1
 	VPDPBUSD     Z21, Z20, Z2
-	VPBROADCASTD (BX)(SI*1), Z21
+	VPBROADCASTD (DX)(BX*1), Z21
 	VPDPBUSD     Z21, Z18, Z3
 	VPDPBUSD     Z21, Z20, Z4
-	VPBROADCASTD (BX)(SI*2), Z21
+	VPBROADCASTD (DX)(BX*2), Z21
 	VPDPBUSD     Z21, Z18, Z5
 	VPDPBUSD     Z21, Z20, Z6
-	VPBROADCASTD (BX)(DI*1), Z21
+	VPBROADCASTD (DX)(SI*1), Z21
 	VPDPBUSD     Z21, Z18, Z7
 	VPDPBUSD     Z21, Z20, Z8
-	VPBROADCASTD (R8), Z21
+	VPBROADCASTD (DI), Z21
 	VPDPBUSD     Z21, Z18, Z9
 	VPDPBUSD     Z21, Z20, Z10
-	VPBROADCASTD (R8)(SI*1), Z21
+	VPBROADCASTD (DI)(BX*1), Z21
 	VPDPBUSD     Z21, Z18, Z11
 	VPDPBUSD     Z21, Z20, Z12
-	VPBROADCASTD (R8)(SI*2), Z21
+	VPBROADCASTD (DI)(BX*2), Z21
 	VPDPBUSD     Z21, Z18, Z13
 	VPDPBUSD     Z21, Z20, Z14
-	VPBROADCASTD (R8)(DI*1), Z21
+	VPBROADCASTD (DI)(SI*1), Z21
 	VPDPBUSD     Z21, Z18, Z15
 	VPDPBUSD     Z21, Z20, Z16
-	VPBROADCASTD 4(BX), Z18
+	VPBROADCASTD 4(DX), Z18
 	VPDPBUSD     Z18, Z17, Z1
 	VPDPBUSD     Z18, Z19, Z2
-	VPBROADCASTD 4(BX)(SI*1), Z18
+	VPBROADCASTD 4(DX)(BX*1), Z18
 	VPDPBUSD     Z18, Z17, Z3
 	VPDPBUSD     Z18, Z19, Z4
-	VPBROADCASTD 4(BX)(SI*2), Z18
+	VPBROADCASTD 4(DX)(BX*2), Z18
 	VPDPBUSD     Z18, Z17, Z5
 	VPDPBUSD     Z18, Z19, Z6
-	VPBROADCASTD 4(BX)(DI*1), Z18
+	VPBROADCASTD 4(DX)(SI*1), Z18
 	VPDPBUSD     Z18, Z17, Z7
 	VPDPBUSD     Z18, Z19, Z8
-	VPBROADCASTD 4(R8), Z18
+	VPBROADCASTD 4(DI), Z18
 	VPDPBUSD     Z18, Z17, Z9
 	VPDPBUSD     Z18, Z19, Z10
-	VPBROADCASTD 4(R8)(SI*1), Z18
+	VPBROADCASTD 4(DI)(BX*1), Z18
 	VPDPBUSD     Z18, Z17, Z11
 	VPDPBUSD     Z18, Z19, Z12
-	VPBROADCASTD 4(R8)(SI*2), Z18
+	VPBROADCASTD 4(DI)(BX*2), Z18
 	VPDPBUSD     Z18, Z17, Z13
 	VPDPBUSD     Z18, Z19, Z14
-	VPBROADCASTD 4(R8)(DI*1), Z18
+	VPBROADCASTD 4(DI)(SI*1), Z18
 	VPDPBUSD     Z18, Z17, Z15
 	VPDPBUSD     Z18, Z19, Z16
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x08, BX
-	ADDQ         $0x08, R8
-	DECQ         R12
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         24(AX), R13
-	MOVQ         192(AX), R14
-	CMPQ         R14, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R13)(R12*2), Z17
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	MOVQ         96(AX), R13
+	CMPQ         R13, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R12)(R11*2), Z17
 	VPSLLD       $0x10, Z17, Z17
-	JMP          scales0done
+	VPMOVZXWD    32(R12)(R11*2), Z18
+	VPSLLD       $0x10, Z18, Z18
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R13)(R12*2), Z17
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R12)(R11*2), Z17
+	VCVTPH2PS 32(R12)(R11*2), Z18
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R13)(R12*4), Z17
+scales32:
+	VMOVUPS (R12)(R11*4), Z17
+	VMOVUPS 64(R12)(R11*4), Z18
 
-scales0done:
-	MOVQ      120(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R13)(R12*2), Z18
-	VPSLLD    $0x10, Z18, Z18
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R13)(R12*2), Z18
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R13)(R12*4), Z18
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z1, Z1
 	VMULPS    Z17, Z1, Z1
 	VCVTDQ2PS Z2, Z2
@@ -854,88 +724,74 @@ scales1done:
 	VMULPS    Z17, Z15, Z15
 	VCVTDQ2PS Z16, Z16
 	VMULPS    Z18, Z16, Z16
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      72(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R13)(R12*2), Z17
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R12)(R11*2), Z17
 	VPSLLD    $0x10, Z17, Z17
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R13)(R12*2), Z17
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R13)(R12*4), Z17
-
-biases0done:
-	MOVQ      168(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R13)(R12*2), Z18
+	VPMOVZXWD 32(R12)(R11*2), Z18
 	VPSLLD    $0x10, Z18, Z18
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R13)(R12*2), Z18
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R12)(R11*2), Z17
+	VCVTPH2PS 32(R12)(R11*2), Z18
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R13)(R12*4), Z18
+biases32:
+	VMOVUPS (R12)(R11*4), Z17
+	VMOVUPS 64(R12)(R11*4), Z18
 
-biases1done:
-	MOVQ         288(AX), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (R12), Z19
+biasesdone:
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z1, Z1
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z2, Z2
-	VPBROADCASTD 4(R12), Z19
+	VPBROADCASTD 4(R11), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z3, Z3
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z4, Z4
-	VPBROADCASTD 8(R12), Z19
+	VPBROADCASTD 8(R11), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z5, Z5
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z6, Z6
-	VPBROADCASTD 12(R12), Z19
+	VPBROADCASTD 12(R11), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z7, Z7
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z8, Z8
-	VPBROADCASTD 16(R12), Z19
+	VPBROADCASTD 16(R11), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z9, Z9
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z10, Z10
-	VPBROADCASTD 20(R12), Z19
+	VPBROADCASTD 20(R11), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z11, Z11
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z12, Z12
-	VPBROADCASTD 24(R12), Z19
+	VPBROADCASTD 24(R11), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z13, Z13
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z14, Z14
-	VPBROADCASTD 28(R12), Z19
+	VPBROADCASTD 28(R11), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z17
 	VSUBPS       Z17, Z15, Z15
@@ -943,69 +799,69 @@ biases1done:
 	VSUBPS       Z17, Z16, Z16
 
 nobias:
-	MOVQ         264(AX), R12
-	ADDQ         R11, R12
-	MOVQ         344(AX), R13
-	VBROADCASTSS (R12), Z17
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	MOVQ         248(AX), R12
+	VBROADCASTSS (R11), Z17
 	VMULPS       Z17, Z1, Z1
-	VADDPS       (R13), Z1, Z1
-	VMOVUPS      Z1, (R13)
+	VADDPS       (R12), Z1, Z1
+	VMOVUPS      Z1, (R12)
 	VMULPS       Z17, Z2, Z2
-	VADDPS       64(R13), Z2, Z2
-	VMOVUPS      Z2, 64(R13)
-	VBROADCASTSS 4(R12), Z1
+	VADDPS       64(R12), Z2, Z2
+	VMOVUPS      Z2, 64(R12)
+	VBROADCASTSS 4(R11), Z1
 	VMULPS       Z1, Z3, Z3
-	VADDPS       128(R13), Z3, Z3
-	VMOVUPS      Z3, 128(R13)
+	VADDPS       128(R12), Z3, Z3
+	VMOVUPS      Z3, 128(R12)
 	VMULPS       Z1, Z4, Z4
-	VADDPS       192(R13), Z4, Z4
-	VMOVUPS      Z4, 192(R13)
-	VBROADCASTSS 8(R12), Z1
+	VADDPS       192(R12), Z4, Z4
+	VMOVUPS      Z4, 192(R12)
+	VBROADCASTSS 8(R11), Z1
 	VMULPS       Z1, Z5, Z5
-	VADDPS       256(R13), Z5, Z5
-	VMOVUPS      Z5, 256(R13)
+	VADDPS       256(R12), Z5, Z5
+	VMOVUPS      Z5, 256(R12)
 	VMULPS       Z1, Z6, Z6
-	VADDPS       320(R13), Z6, Z6
-	VMOVUPS      Z6, 320(R13)
-	VBROADCASTSS 12(R12), Z1
+	VADDPS       320(R12), Z6, Z6
+	VMOVUPS      Z6, 320(R12)
+	VBROADCASTSS 12(R11), Z1
 	VMULPS       Z1, Z7, Z7
-	VADDPS       384(R13), Z7, Z7
-	VMOVUPS      Z7, 384(R13)
+	VADDPS       384(R12), Z7, Z7
+	VMOVUPS      Z7, 384(R12)
 	VMULPS       Z1, Z8, Z8
-	VADDPS       448(R13), Z8, Z8
-	VMOVUPS      Z8, 448(R13)
-	VBROADCASTSS 16(R12), Z1
+	VADDPS       448(R12), Z8, Z8
+	VMOVUPS      Z8, 448(R12)
+	VBROADCASTSS 16(R11), Z1
 	VMULPS       Z1, Z9, Z9
-	VADDPS       512(R13), Z9, Z9
-	VMOVUPS      Z9, 512(R13)
+	VADDPS       512(R12), Z9, Z9
+	VMOVUPS      Z9, 512(R12)
 	VMULPS       Z1, Z10, Z10
-	VADDPS       576(R13), Z10, Z10
-	VMOVUPS      Z10, 576(R13)
-	VBROADCASTSS 20(R12), Z1
+	VADDPS       576(R12), Z10, Z10
+	VMOVUPS      Z10, 576(R12)
+	VBROADCASTSS 20(R11), Z1
 	VMULPS       Z1, Z11, Z11
-	VADDPS       640(R13), Z11, Z11
-	VMOVUPS      Z11, 640(R13)
+	VADDPS       640(R12), Z11, Z11
+	VMOVUPS      Z11, 640(R12)
 	VMULPS       Z1, Z12, Z12
-	VADDPS       704(R13), Z12, Z12
-	VMOVUPS      Z12, 704(R13)
-	VBROADCASTSS 24(R12), Z1
+	VADDPS       704(R12), Z12, Z12
+	VMOVUPS      Z12, 704(R12)
+	VBROADCASTSS 24(R11), Z1
 	VMULPS       Z1, Z13, Z13
-	VADDPS       768(R13), Z13, Z13
-	VMOVUPS      Z13, 768(R13)
+	VADDPS       768(R12), Z13, Z13
+	VMOVUPS      Z13, 768(R12)
 	VMULPS       Z1, Z14, Z14
-	VADDPS       832(R13), Z14, Z14
-	VMOVUPS      Z14, 832(R13)
-	VBROADCASTSS 28(R12), Z1
+	VADDPS       832(R12), Z14, Z14
+	VMOVUPS      Z14, 832(R12)
+	VBROADCASTSS 28(R11), Z1
 	VMULPS       Z1, Z15, Z15
-	VADDPS       896(R13), Z15, Z15
-	VMOVUPS      Z15, 896(R13)
+	VADDPS       896(R12), Z15, Z15
+	VMOVUPS      Z15, 896(R12)
 	VMULPS       Z1, Z16, Z16
-	VADDPS       960(R13), Z16, Z16
-	VMOVUPS      Z16, 960(R13)
-	MOVQ         336(AX), R12
-	LEAQ         (R11)(R12*4), R11
-	ADDQ         $0x08, R9
-	DECQ         R10
+	VADDPS       960(R12), Z16, Z16
+	VMOVUPS      Z16, 960(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -1015,168 +871,135 @@ nobias:
 TEXT ·codes8x1VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	MOVQ      344(AX), SI
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	MOVQ      248(AX), BX
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (SI)
-	VMOVDQU32 Z0, 64(SI)
-	MOVQ      208(AX), SI
-	MOVQ      216(AX), DI
-	XORQ      R8, R8
+	VMOVDQU32 Z0, (BX)
+	VMOVDQU32 Z0, 64(BX)
+	MOVQ      112(AX), BX
+	MOVQ      120(AX), SI
+	XORQ      DI, DI
 
 block:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x04, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z0
-	JMP          zerosdone0
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	MOVLQSX      4(BX), R9
+	SHLQ         $0x05, R9
+	MOVQ         48(AX), R10
+	TESTQ        R10, R10
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z0
+	VPBROADCASTD 104(AX), Z3
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R11)(R10*1), Z0
+zeros:
+	VPMOVZXBD (R10)(R9*1), Z0
+	VPMOVZXBD 16(R10)(R9*1), Z3
 
-zerosdone0:
-	MOVQ         144(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z1
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R11)(R10*1), Z1
-
-zerosdone1:
-	VPBROADCASTD (R9), Z2
-	VPMADDWD     Z0, Z2, Z0
-	VPMADDWD     Z1, Z2, Z1
-	MOVLQSX      (SI), R9
+offsets:
+	VPBROADCASTD (R8), Z4
+	VPMADDWD     Z0, Z4, Z0
+	VPMADDWD     Z3, Z4, Z3
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	MOVLQSX      (BX), R8
 
 step:
-	VMOVDQU32    (CX), Z2
-	VMOVDQU32    (DX), Z3
-	VPBROADCASTD (BX), Z4
-	VPDPBUSD     Z4, Z2, Z0
-	VPDPBUSD     Z4, Z3, Z1
-	VMOVDQU32    64(CX), Z2
-	VMOVDQU32    64(DX), Z3
-	VPBROADCASTD 4(BX), Z4
-	VPDPBUSD     Z4, Z2, Z0
-	VPDPBUSD     Z4, Z3, Z1
+	VMOVDQU32    (CX), Z4
+	VMOVDQU32    64(CX), Z5
+	VPBROADCASTD (DX), Z6
+	VPDPBUSD     Z6, Z4, Z0
+	VPDPBUSD     Z6, Z5, Z3
+	VMOVDQU32    128(CX), Z4
+	VMOVDQU32    192(CX), Z5
+	VPBROADCASTD 4(DX), Z6
+	VPDPBUSD     Z6, Z4, Z1
+	VPDPBUSD     Z6, Z5, Z2
 	PREFETCHT0   2048(CX)
 	PREFETCHT0   2112(CX)
-	ADDQ         $0x80, CX
-	PREFETCHT0   2048(DX)
-	PREFETCHT0   2112(DX)
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	DECQ         R9
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	DECQ         R8
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x04, R9
-	MOVQ         24(AX), R10
-	MOVQ         192(AX), R11
-	CMPQ         R11, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R10)(R9*2), Z2
-	VPSLLD       $0x10, Z2, Z2
-	JMP          scales0done
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z2, Z3, Z3
+	MOVLQSX      4(BX), R8
+	SHLQ         $0x05, R8
+	MOVQ         24(AX), R9
+	MOVQ         96(AX), R10
+	CMPQ         R10, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R9)(R8*2), Z4
+	VPSLLD       $0x10, Z4, Z4
+	VPMOVZXWD    32(R9)(R8*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R10)(R9*2), Z2
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R9)(R8*2), Z4
+	VCVTPH2PS 32(R9)(R8*2), Z5
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R10)(R9*4), Z2
+scales32:
+	VMOVUPS (R9)(R8*4), Z4
+	VMOVUPS 64(R9)(R8*4), Z5
 
-scales0done:
-	MOVQ      120(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R10)(R9*2), Z3
-	VPSLLD    $0x10, Z3, Z3
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R10)(R9*2), Z3
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R10)(R9*4), Z3
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z0, Z0
-	VMULPS    Z2, Z0, Z0
-	VCVTDQ2PS Z1, Z1
-	VMULPS    Z3, Z1, Z1
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	VMULPS    Z4, Z0, Z0
+	VCVTDQ2PS Z3, Z3
+	VMULPS    Z5, Z3, Z3
+	MOVQ      72(AX), R9
+	TESTQ     R9, R9
 	JZ        nobias
-	MOVQ      72(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Z2
-	VPSLLD    $0x10, Z2, Z2
-	JMP       biases0done
+	MOVQ      96(AX), R10
+	CMPQ      R10, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R9)(R8*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(R9)(R8*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	JMP       biasesdone
 
-biases016:
-	VCVTPH2PS (R10)(R9*2), Z2
-	JMP       biases0done
+biases16:
+	VCVTPH2PS (R9)(R8*2), Z4
+	VCVTPH2PS 32(R9)(R8*2), Z5
+	JMP       biasesdone
 
-biases032:
-	VMOVUPS (R10)(R9*4), Z2
+biases32:
+	VMOVUPS (R9)(R8*4), Z4
+	VMOVUPS 64(R9)(R8*4), Z5
 
-biases0done:
-	MOVQ      168(AX), R10
-	MOVQ      192(AX), R11
-	CMPQ      R11, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Z3
-	VPSLLD    $0x10, Z3, Z3
-	JMP       biases1done
-
-biases116:
-	VCVTPH2PS (R10)(R9*2), Z3
-	JMP       biases1done
-
-biases132:
-	VMOVUPS (R10)(R9*4), Z3
-
-biases1done:
-	MOVQ         288(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Z4
-	VCVTDQ2PS    Z4, Z4
-	VMULPS       Z2, Z4, Z2
-	VSUBPS       Z2, Z0, Z0
-	VMULPS       Z3, Z4, Z2
-	VSUBPS       Z2, Z1, Z1
+biasesdone:
+	MOVQ         192(AX), R8
+	ADDQ         DI, R8
+	VPBROADCASTD (R8), Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z4, Z6, Z4
+	VSUBPS       Z4, Z0, Z0
+	VMULPS       Z5, Z6, Z4
+	VSUBPS       Z4, Z3, Z3
 
 nobias:
-	MOVQ         264(AX), R9
-	ADDQ         R8, R9
-	MOVQ         344(AX), R10
-	VBROADCASTSS (R9), Z2
-	VMULPS       Z2, Z0, Z0
-	VADDPS       (R10), Z0, Z0
-	VMOVUPS      Z0, (R10)
-	VMULPS       Z2, Z1, Z1
-	VADDPS       64(R10), Z1, Z1
-	VMOVUPS      Z1, 64(R10)
-	MOVQ         336(AX), R9
-	LEAQ         (R8)(R9*4), R8
-	ADDQ         $0x08, SI
-	DECQ         DI
+	MOVQ         168(AX), R8
+	ADDQ         DI, R8
+	MOVQ         248(AX), R9
+	VBROADCASTSS (R8), Z4
+	VMULPS       Z4, Z0, Z0
+	VADDPS       (R9), Z0, Z0
+	VMOVUPS      Z0, (R9)
+	VMULPS       Z4, Z3, Z3
+	VADDPS       64(R9), Z3, Z3
+	VMOVUPS      Z3, 64(R9)
+	MOVQ         240(AX), R8
+	LEAQ         (DI)(R8*4), DI
+	ADDQ         $0x08, BX
+	DECQ         SI
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -1186,133 +1009,110 @@ nobias:
 TEXT ·codes8x4VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	LEAQ      (SI)(SI*2), DI
-	MOVQ      344(AX), R8
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	LEAQ      (BX)(BX*2), SI
+	MOVQ      248(AX), DI
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R8)
-	VMOVDQU32 Z0, 64(R8)
-	VMOVDQU32 Z0, 128(R8)
-	VMOVDQU32 Z0, 192(R8)
-	VMOVDQU32 Z0, 256(R8)
-	VMOVDQU32 Z0, 320(R8)
-	VMOVDQU32 Z0, 384(R8)
-	VMOVDQU32 Z0, 448(R8)
-	MOVQ      208(AX), R8
-	MOVQ      216(AX), R9
-	XORQ      R10, R10
+	VMOVDQU32 Z0, (DI)
+	VMOVDQU32 Z0, 64(DI)
+	VMOVDQU32 Z0, 128(DI)
+	VMOVDQU32 Z0, 192(DI)
+	VMOVDQU32 Z0, 256(DI)
+	VMOVDQU32 Z0, 320(DI)
+	VMOVDQU32 Z0, 384(DI)
+	VMOVDQU32 Z0, 448(DI)
+	MOVQ      112(AX), DI
+	MOVQ      120(AX), R8
+	XORQ      R9, R9
 
 block:
-	MOVQ         288(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x04, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z6
-	JMP          zerosdone0
+	MOVQ         192(AX), R10
+	ADDQ         R9, R10
+	MOVLQSX      4(DI), R11
+	SHLQ         $0x05, R11
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z6
+	VPBROADCASTD 104(AX), Z7
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R13)(R12*1), Z6
+zeros:
+	VPMOVZXBD (R12)(R11*1), Z6
+	VPMOVZXBD 16(R12)(R11*1), Z7
 
-zerosdone0:
-	MOVQ         144(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z7
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R13)(R12*1), Z7
-
-zerosdone1:
-	VPBROADCASTD (R11), Z8
+offsets:
+	VPBROADCASTD (R10), Z8
 	VPMADDWD     Z6, Z8, Z0
 	VPMADDWD     Z7, Z8, Z1
-	VPBROADCASTD 4(R11), Z8
+	VPBROADCASTD 4(R10), Z8
 	VPMADDWD     Z6, Z8, Z2
 	VPMADDWD     Z7, Z8, Z3
-	VPBROADCASTD 8(R11), Z8
+	VPBROADCASTD 8(R10), Z8
 	VPMADDWD     Z6, Z8, Z4
 	VPMADDWD     Z7, Z8, Z5
-	VPBROADCASTD 12(R11), Z8
+	VPBROADCASTD 12(R10), Z8
 	VPMADDWD     Z6, Z8, Z6
 	VPMADDWD     Z7, Z8, Z7
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R10
 
 step:
 	VMOVDQU32    (CX), Z8
-	VMOVDQU32    (DX), Z9
-	VPBROADCASTD (BX), Z10
+	VMOVDQU32    64(CX), Z9
+	VPBROADCASTD (DX), Z10
 	VPDPBUSD     Z10, Z8, Z0
 	VPDPBUSD     Z10, Z9, Z1
-	VPBROADCASTD (BX)(SI*1), Z10
+	VPBROADCASTD (DX)(BX*1), Z10
 	VPDPBUSD     Z10, Z8, Z2
 	VPDPBUSD     Z10, Z9, Z3
-	VPBROADCASTD (BX)(SI*2), Z10
+	VPBROADCASTD (DX)(BX*2), Z10
 	VPDPBUSD     Z10, Z8, Z4
 	VPDPBUSD     Z10, Z9, Z5
-	VPBROADCASTD (BX)(DI*1), Z10
+	VPBROADCASTD (DX)(SI*1), Z10
 	VPDPBUSD     Z10, Z8, Z6
 	VPDPBUSD     Z10, Z9, Z7
-	VMOVDQU32    64(CX), Z8
-	VMOVDQU32    64(DX), Z9
-	VPBROADCASTD 4(BX), Z10
+	VMOVDQU32    128(CX), Z8
+	VMOVDQU32    192(CX), Z9
+	VPBROADCASTD 4(DX), Z10
 	VPDPBUSD     Z10, Z8, Z0
 	VPDPBUSD     Z10, Z9, Z1
-	VPBROADCASTD 4(BX)(SI*1), Z10
+	VPBROADCASTD 4(DX)(BX*1), Z10
 	VPDPBUSD     Z10, Z8, Z2
 	VPDPBUSD     Z10, Z9, Z3
-	VPBROADCASTD 4(BX)(SI*2), Z10
+	VPBROADCASTD 4(DX)(BX*2), Z10
 	VPDPBUSD     Z10, Z8, Z4
 	VPDPBUSD     Z10, Z9, Z5
-	VPBROADCASTD 4(BX)(DI*1), Z10
+	VPBROADCASTD 4(DX)(SI*1), Z10
 	VPDPBUSD     Z10, Z8, Z6
 	VPDPBUSD     Z10, Z9, Z7
-	ADDQ         $0x80, CX
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	DECQ         R11
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x04, R11
-	MOVQ         24(AX), R12
-	MOVQ         192(AX), R13
-	CMPQ         R13, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R12)(R11*2), Z8
+	MOVLQSX      4(DI), R10
+	SHLQ         $0x05, R10
+	MOVQ         24(AX), R11
+	MOVQ         96(AX), R12
+	CMPQ         R12, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R11)(R10*2), Z8
 	VPSLLD       $0x10, Z8, Z8
-	JMP          scales0done
+	VPMOVZXWD    32(R11)(R10*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R12)(R11*2), Z8
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R11)(R10*2), Z8
+	VCVTPH2PS 32(R11)(R10*2), Z9
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R12)(R11*4), Z8
+scales32:
+	VMOVUPS (R11)(R10*4), Z8
+	VMOVUPS 64(R11)(R10*4), Z9
 
-scales0done:
-	MOVQ      120(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R12)(R11*2), Z9
-	VPSLLD    $0x10, Z9, Z9
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R12)(R11*2), Z9
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R12)(R11*4), Z9
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z0, Z0
 	VMULPS    Z8, Z0, Z0
 	VCVTDQ2PS Z1, Z1
@@ -1329,64 +1129,50 @@ scales1done:
 	VMULPS    Z8, Z6, Z6
 	VCVTDQ2PS Z7, Z7
 	VMULPS    Z9, Z7, Z7
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      72(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R12)(R11*2), Z8
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R11)(R10*2), Z8
 	VPSLLD    $0x10, Z8, Z8
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R12)(R11*2), Z8
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R12)(R11*4), Z8
-
-biases0done:
-	MOVQ      168(AX), R12
-	MOVQ      192(AX), R13
-	CMPQ      R13, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R12)(R11*2), Z9
+	VPMOVZXWD 32(R11)(R10*2), Z9
 	VPSLLD    $0x10, Z9, Z9
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R12)(R11*2), Z9
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R11)(R10*2), Z8
+	VCVTPH2PS 32(R11)(R10*2), Z9
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R12)(R11*4), Z9
+biases32:
+	VMOVUPS (R11)(R10*4), Z8
+	VMOVUPS 64(R11)(R10*4), Z9
 
-biases1done:
-	MOVQ         288(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z10
+biasesdone:
+	MOVQ         192(AX), R10
+	ADDQ         R9, R10
+	VPBROADCASTD (R10), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z11
 	VSUBPS       Z11, Z0, Z0
 	VMULPS       Z9, Z10, Z11
 	VSUBPS       Z11, Z1, Z1
-	VPBROADCASTD 4(R11), Z10
+	VPBROADCASTD 4(R10), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z11
 	VSUBPS       Z11, Z2, Z2
 	VMULPS       Z9, Z10, Z11
 	VSUBPS       Z11, Z3, Z3
-	VPBROADCASTD 8(R11), Z10
+	VPBROADCASTD 8(R10), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z11
 	VSUBPS       Z11, Z4, Z4
 	VMULPS       Z9, Z10, Z11
 	VSUBPS       Z11, Z5, Z5
-	VPBROADCASTD 12(R11), Z10
+	VPBROADCASTD 12(R10), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z8
 	VSUBPS       Z8, Z6, Z6
@@ -1394,41 +1180,41 @@ biases1done:
 	VSUBPS       Z8, Z7, Z7
 
 nobias:
-	MOVQ         264(AX), R11
-	ADDQ         R10, R11
-	MOVQ         344(AX), R12
-	VBROADCASTSS (R11), Z8
+	MOVQ         168(AX), R10
+	ADDQ         R9, R10
+	MOVQ         248(AX), R11
+	VBROADCASTSS (R10), Z8
 	VMULPS       Z8, Z0, Z0
-	VADDPS       (R12), Z0, Z0
-	VMOVUPS      Z0, (R12)
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VMULPS       Z8, Z1, Z1
-	VADDPS       64(R12), Z1, Z1
-	VMOVUPS      Z1, 64(R12)
-	VBROADCASTSS 4(R11), Z0
+	VADDPS       64(R11), Z1, Z1
+	VMOVUPS      Z1, 64(R11)
+	VBROADCASTSS 4(R10), Z0
 	VMULPS       Z0, Z2, Z2
-	VADDPS       128(R12), Z2, Z2
-	VMOVUPS      Z2, 128(R12)
+	VADDPS       128(R11), Z2, Z2
+	VMOVUPS      Z2, 128(R11)
 	VMULPS       Z0, Z3, Z3
-	VADDPS       192(R12), Z3, Z3
-	VMOVUPS      Z3, 192(R12)
-	VBROADCASTSS 8(R11), Z0
+	VADDPS       192(R11), Z3, Z3
+	VMOVUPS      Z3, 192(R11)
+	VBROADCASTSS 8(R10), Z0
 	VMULPS       Z0, Z4, Z4
-	VADDPS       256(R12), Z4, Z4
-	VMOVUPS      Z4, 256(R12)
+	VADDPS       256(R11), Z4, Z4
+	VMOVUPS      Z4, 256(R11)
 	VMULPS       Z0, Z5, Z5
-	VADDPS       320(R12), Z5, Z5
-	VMOVUPS      Z5, 320(R12)
-	VBROADCASTSS 12(R11), Z0
+	VADDPS       320(R11), Z5, Z5
+	VMOVUPS      Z5, 320(R11)
+	VBROADCASTSS 12(R10), Z0
 	VMULPS       Z0, Z6, Z6
-	VADDPS       384(R12), Z6, Z6
-	VMOVUPS      Z6, 384(R12)
+	VADDPS       384(R11), Z6, Z6
+	VMOVUPS      Z6, 384(R11)
 	VMULPS       Z0, Z7, Z7
-	VADDPS       448(R12), Z7, Z7
-	VMOVUPS      Z7, 448(R12)
-	MOVQ         336(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       448(R11), Z7, Z7
+	VMOVUPS      Z7, 448(R11)
+	MOVQ         240(AX), R10
+	LEAQ         (R9)(R10*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
 	VZEROUPPER
 	RET
@@ -1438,179 +1224,156 @@ nobias:
 TEXT ·codes8x8VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	LEAQ      (SI)(SI*2), DI
-	LEAQ      (BX)(SI*4), R8
-	MOVQ      344(AX), R9
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	LEAQ      (BX)(BX*2), SI
+	LEAQ      (DX)(BX*4), DI
+	MOVQ      248(AX), R8
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R9)
-	VMOVDQU32 Z0, 64(R9)
-	VMOVDQU32 Z0, 128(R9)
-	VMOVDQU32 Z0, 192(R9)
-	VMOVDQU32 Z0, 256(R9)
-	VMOVDQU32 Z0, 320(R9)
-	VMOVDQU32 Z0, 384(R9)
-	VMOVDQU32 Z0, 448(R9)
-	VMOVDQU32 Z0, 512(R9)
-	VMOVDQU32 Z0, 576(R9)
-	VMOVDQU32 Z0, 640(R9)
-	VMOVDQU32 Z0, 704(R9)
-	VMOVDQU32 Z0, 768(R9)
-	VMOVDQU32 Z0, 832(R9)
-	VMOVDQU32 Z0, 896(R9)
-	VMOVDQU32 Z0, 960(R9)
-	MOVQ      208(AX), R9
-	MOVQ      216(AX), R10
-	XORQ      R11, R11
+	VMOVDQU32 Z0, (R8)
+	VMOVDQU32 Z0, 64(R8)
+	VMOVDQU32 Z0, 128(R8)
+	VMOVDQU32 Z0, 192(R8)
+	VMOVDQU32 Z0, 256(R8)
+	VMOVDQU32 Z0, 320(R8)
+	VMOVDQU32 Z0, 384(R8)
+	VMOVDQU32 Z0, 448(R8)
+	VMOVDQU32 Z0, 512(R8)
+	VMOVDQU32 Z0, 576(R8)
+	VMOVDQU32 Z0, 640(R8)
+	VMOVDQU32 Z0, 704(R8)
+	VMOVDQU32 Z0, 768(R8)
+	VMOVDQU32 Z0, 832(R8)
+	VMOVDQU32 Z0, 896(R8)
+	VMOVDQU32 Z0, 960(R8)
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
 
 block:
-	MOVQ         288(AX), R12
-	ADDQ         R11, R12
-	MOVLQSX      4(R9), R13
-	SHLQ         $0x04, R13
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z14
-	JMP          zerosdone0
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z14
+	VPBROADCASTD 104(AX), Z15
+	JMP          offsets
 
-zeros0:
-	VPMOVZXBD (R14)(R13*1), Z14
+zeros:
+	VPMOVZXBD (R13)(R12*1), Z14
+	VPMOVZXBD 16(R13)(R12*1), Z15
 
-zerosdone0:
-	MOVQ         144(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z15
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R14)(R13*1), Z15
-
-zerosdone1:
-	VPBROADCASTD (R12), Z16
+offsets:
+	VPBROADCASTD (R11), Z16
 	VPMADDWD     Z14, Z16, Z0
 	VPMADDWD     Z15, Z16, Z1
-	VPBROADCASTD 4(R12), Z16
+	VPBROADCASTD 4(R11), Z16
 	VPMADDWD     Z14, Z16, Z2
 	VPMADDWD     Z15, Z16, Z3
-	VPBROADCASTD 8(R12), Z16
+	VPBROADCASTD 8(R11), Z16
 	VPMADDWD     Z14, Z16, Z4
 	VPMADDWD     Z15, Z16, Z5
-	VPBROADCASTD 12(R12), Z16
+	VPBROADCASTD 12(R11), Z16
 	VPMADDWD     Z14, Z16, Z6
 	VPMADDWD     Z15, Z16, Z7
-	VPBROADCASTD 16(R12), Z16
+	VPBROADCASTD 16(R11), Z16
 	VPMADDWD     Z14, Z16, Z8
 	VPMADDWD     Z15, Z16, Z9
-	VPBROADCASTD 20(R12), Z16
+	VPBROADCASTD 20(R11), Z16
 	VPMADDWD     Z14, Z16, Z10
 	VPMADDWD     Z15, Z16, Z11
-	VPBROADCASTD 24(R12), Z16
+	VPBROADCASTD 24(R11), Z16
 	VPMADDWD     Z14, Z16, Z12
 	VPMADDWD     Z15, Z16, Z13
-	VPBROADCASTD 28(R12), Z16
+	VPBROADCASTD 28(R11), Z16
 	VPMADDWD     Z14, Z16, Z14
 	VPMADDWD     Z15, Z16, Z15
-	MOVLQSX      (R9), R12
+	MOVLQSX      (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z16
-	VMOVDQU32    (DX), Z17
-	VPBROADCASTD (BX), Z18
+	VMOVDQU32    64(CX), Z17
+	VPBROADCASTD (DX), Z18
 	VPDPBUSD     Z18, Z16, Z0
 	VPDPBUSD     Z18, Z17, Z1
-	VPBROADCASTD (BX)(SI*1), Z18
+	VPBROADCASTD (DX)(BX*1), Z18
 	VPDPBUSD     Z18, Z16, Z2
 	VPDPBUSD     Z18, Z17, Z3
-	VPBROADCASTD (BX)(SI*2), Z18
+	VPBROADCASTD (DX)(BX*2), Z18
 	VPDPBUSD     Z18, Z16, Z4
 	VPDPBUSD     Z18, Z17, Z5
-	VPBROADCASTD (BX)(DI*1), Z18
+	VPBROADCASTD (DX)(SI*1), Z18
 	VPDPBUSD     Z18, Z16, Z6
 	VPDPBUSD     Z18, Z17, Z7
-	VPBROADCASTD (R8), Z18
+	VPBROADCASTD (DI), Z18
 	VPDPBUSD     Z18, Z16, Z8
 	VPDPBUSD     Z18, Z17, Z9
-	VPBROADCASTD (R8)(SI*1), Z18
+	VPBROADCASTD (DI)(BX*1), Z18
 	VPDPBUSD     Z18, Z16, Z10
 	VPDPBUSD     Z18, Z17, Z11
-	VPBROADCASTD (R8)(SI*2), Z18
+	VPBROADCASTD (DI)(BX*2), Z18
 	VPDPBUSD     Z18, Z16, Z12
 	VPDPBUSD     Z18, Z17, Z13
-	VPBROADCASTD (R8)(DI*1), Z18
+	VPBROADCASTD (DI)(SI*1), Z18
 	VPDPBUSD     Z18, Z16, Z14
 	VPDPBUSD     Z18, Z17, Z15
-	VMOVDQU32    64(CX), Z16
-	VMOVDQU32    64(DX), Z17
-	VPBROADCASTD 4(BX), Z18
+	VMOVDQU32    128(CX), Z16
+	VMOVDQU32    192(CX), Z17
+	VPBROADCASTD 4(DX), Z18
 	VPDPBUSD     Z18, Z16, Z0
 	VPDPBUSD     Z18, Z17, Z1
-	VPBROADCASTD 4(BX)(SI*1), Z18
+	VPBROADCASTD 4(DX)(BX*1), Z18
 	VPDPBUSD     Z18, Z16, Z2
 	VPDPBUSD     Z18, Z17, Z3
-	VPBROADCASTD 4(BX)(SI*2), Z18
+	VPBROADCASTD 4(DX)(BX*2), Z18
 	VPDPBUSD     Z18, Z16, Z4
 	VPDPBUSD     Z18, Z17, Z5
-	VPBROADCASTD 4(BX)(DI*1), Z18
+	VPBROADCASTD 4(DX)(SI*1), Z18
 	VPDPBUSD     Z18, Z16, Z6
 	VPDPBUSD     Z18, Z17, Z7
-	VPBROADCASTD 4(R8), Z18
+	VPBROADCASTD 4(DI), Z18
 	VPDPBUSD     Z18, Z16, Z8
 	VPDPBUSD     Z18, Z17, Z9
-	VPBROADCASTD 4(R8)(SI*1), Z18
+	VPBROADCASTD 4(DI)(BX*1), Z18
 	VPDPBUSD     Z18, Z16, Z10
 	VPDPBUSD     Z18, Z17, Z11
-	VPBROADCASTD 4(R8)(SI*2), Z18
+	VPBROADCASTD 4(DI)(BX*2), Z18
 	VPDPBUSD     Z18, Z16, Z12
 	VPDPBUSD     Z18, Z17, Z13
-	VPBROADCASTD 4(R8)(DI*1), Z18
+	VPBROADCASTD 4(DI)(SI*1), Z18
 	VPDPBUSD     Z18, Z16, Z14
 	VPDPBUSD     Z18, Z17, Z15
-	ADDQ         $0x80, CX
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	ADDQ         $0x08, R8
-	DECQ         R12
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x04, R12
-	MOVQ         24(AX), R13
-	MOVQ         192(AX), R14
-	CMPQ         R14, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R13)(R12*2), Z16
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	MOVQ         24(AX), R12
+	MOVQ         96(AX), R13
+	CMPQ         R13, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R12)(R11*2), Z16
 	VPSLLD       $0x10, Z16, Z16
-	JMP          scales0done
+	VPMOVZXWD    32(R12)(R11*2), Z17
+	VPSLLD       $0x10, Z17, Z17
+	JMP          scalesdone
 
-scales016:
-	VCVTPH2PS (R13)(R12*2), Z16
-	JMP       scales0done
+scales16:
+	VCVTPH2PS (R12)(R11*2), Z16
+	VCVTPH2PS 32(R12)(R11*2), Z17
+	JMP       scalesdone
 
-scales032:
-	VMOVUPS (R13)(R12*4), Z16
+scales32:
+	VMOVUPS (R12)(R11*4), Z16
+	VMOVUPS 64(R12)(R11*4), Z17
 
-scales0done:
-	MOVQ      120(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R13)(R12*2), Z17
-	VPSLLD    $0x10, Z17, Z17
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R13)(R12*2), Z17
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R13)(R12*4), Z17
-
-scales1done:
+scalesdone:
 	VCVTDQ2PS Z0, Z0
 	VMULPS    Z16, Z0, Z0
 	VCVTDQ2PS Z1, Z1
@@ -1643,88 +1406,74 @@ scales1done:
 	VMULPS    Z16, Z14, Z14
 	VCVTDQ2PS Z15, Z15
 	VMULPS    Z17, Z15, Z15
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      72(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R13)(R12*2), Z16
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R12)(R11*2), Z16
 	VPSLLD    $0x10, Z16, Z16
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R13)(R12*2), Z16
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R13)(R12*4), Z16
-
-biases0done:
-	MOVQ      168(AX), R13
-	MOVQ      192(AX), R14
-	CMPQ      R14, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R13)(R12*2), Z17
+	VPMOVZXWD 32(R12)(R11*2), Z17
 	VPSLLD    $0x10, Z17, Z17
-	JMP       biases1done
+	JMP       biasesdone
 
-biases116:
-	VCVTPH2PS (R13)(R12*2), Z17
-	JMP       biases1done
+biases16:
+	VCVTPH2PS (R12)(R11*2), Z16
+	VCVTPH2PS 32(R12)(R11*2), Z17
+	JMP       biasesdone
 
-biases132:
-	VMOVUPS (R13)(R12*4), Z17
+biases32:
+	VMOVUPS (R12)(R11*4), Z16
+	VMOVUPS 64(R12)(R11*4), Z17
 
-biases1done:
-	MOVQ         288(AX), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (R12), Z18
+biasesdone:
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z0, Z0
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z1, Z1
-	VPBROADCASTD 4(R12), Z18
+	VPBROADCASTD 4(R11), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z2, Z2
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z3, Z3
-	VPBROADCASTD 8(R12), Z18
+	VPBROADCASTD 8(R11), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z4, Z4
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z5, Z5
-	VPBROADCASTD 12(R12), Z18
+	VPBROADCASTD 12(R11), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z6, Z6
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z7, Z7
-	VPBROADCASTD 16(R12), Z18
+	VPBROADCASTD 16(R11), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z8, Z8
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z9, Z9
-	VPBROADCASTD 20(R12), Z18
+	VPBROADCASTD 20(R11), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z10, Z10
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z11, Z11
-	VPBROADCASTD 24(R12), Z18
+	VPBROADCASTD 24(R11), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z12, Z12
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z13, Z13
-	VPBROADCASTD 28(R12), Z18
+	VPBROADCASTD 28(R11), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z16
 	VSUBPS       Z16, Z14, Z14
@@ -1732,14 +1481,429 @@ biases1done:
 	VSUBPS       Z16, Z15, Z15
 
 nobias:
-	MOVQ         264(AX), R12
-	ADDQ         R11, R12
-	MOVQ         344(AX), R13
-	VBROADCASTSS (R12), Z16
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	MOVQ         248(AX), R12
+	VBROADCASTSS (R11), Z16
 	VMULPS       Z16, Z0, Z0
+	VADDPS       (R12), Z0, Z0
+	VMOVUPS      Z0, (R12)
+	VMULPS       Z16, Z1, Z1
+	VADDPS       64(R12), Z1, Z1
+	VMOVUPS      Z1, 64(R12)
+	VBROADCASTSS 4(R11), Z0
+	VMULPS       Z0, Z2, Z2
+	VADDPS       128(R12), Z2, Z2
+	VMOVUPS      Z2, 128(R12)
+	VMULPS       Z0, Z3, Z3
+	VADDPS       192(R12), Z3, Z3
+	VMOVUPS      Z3, 192(R12)
+	VBROADCASTSS 8(R11), Z0
+	VMULPS       Z0, Z4, Z4
+	VADDPS       256(R12), Z4, Z4
+	VMOVUPS      Z4, 256(R12)
+	VMULPS       Z0, Z5, Z5
+	VADDPS       320(R12), Z5, Z5
+	VMOVUPS      Z5, 320(R12)
+	VBROADCASTSS 12(R11), Z0
+	VMULPS       Z0, Z6, Z6
+	VADDPS       384(R12), Z6, Z6
+	VMOVUPS      Z6, 384(R12)
+	VMULPS       Z0, Z7, Z7
+	VADDPS       448(R12), Z7, Z7
+	VMOVUPS      Z7, 448(R12)
+	VBROADCASTSS 16(R11), Z0
+	VMULPS       Z0, Z8, Z8
+	VADDPS       512(R12), Z8, Z8
+	VMOVUPS      Z8, 512(R12)
+	VMULPS       Z0, Z9, Z9
+	VADDPS       576(R12), Z9, Z9
+	VMOVUPS      Z9, 576(R12)
+	VBROADCASTSS 20(R11), Z0
+	VMULPS       Z0, Z10, Z10
+	VADDPS       640(R12), Z10, Z10
+	VMOVUPS      Z10, 640(R12)
+	VMULPS       Z0, Z11, Z11
+	VADDPS       704(R12), Z11, Z11
+	VMOVUPS      Z11, 704(R12)
+	VBROADCASTSS 24(R11), Z0
+	VMULPS       Z0, Z12, Z12
+	VADDPS       768(R12), Z12, Z12
+	VMOVUPS      Z12, 768(R12)
+	VMULPS       Z0, Z13, Z13
+	VADDPS       832(R12), Z13, Z13
+	VMOVUPS      Z13, 832(R12)
+	VBROADCASTSS 28(R11), Z0
+	VMULPS       Z0, Z14, Z14
+	VADDPS       896(R12), Z14, Z14
+	VMOVUPS      Z14, 896(R12)
+	VMULPS       Z0, Z15, Z15
+	VADDPS       960(R12), Z15, Z15
+	VMOVUPS      Z15, 960(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
+	JNZ          block
+	VZEROUPPER
+	RET
+
+// func codes8x12VNNI(p *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·codes8x12VNNI(SB), NOSPLIT, $0-8
+	MOVQ      p+0(FP), AX
+	MOVQ      (AX), CX
+	MOVQ      136(AX), DX
+	MOVQ      160(AX), BX
+	LEAQ      (BX)(BX*2), SI
+	LEAQ      (DX)(BX*4), DI
+	LEAQ      (DI)(BX*4), R8
+	MOVQ      248(AX), R9
+	VPXORD    Z0, Z0, Z0
+	VMOVDQU32 Z0, (R9)
+	VMOVDQU32 Z0, 64(R9)
+	VMOVDQU32 Z0, 128(R9)
+	VMOVDQU32 Z0, 192(R9)
+	VMOVDQU32 Z0, 256(R9)
+	VMOVDQU32 Z0, 320(R9)
+	VMOVDQU32 Z0, 384(R9)
+	VMOVDQU32 Z0, 448(R9)
+	VMOVDQU32 Z0, 512(R9)
+	VMOVDQU32 Z0, 576(R9)
+	VMOVDQU32 Z0, 640(R9)
+	VMOVDQU32 Z0, 704(R9)
+	VMOVDQU32 Z0, 768(R9)
+	VMOVDQU32 Z0, 832(R9)
+	VMOVDQU32 Z0, 896(R9)
+	VMOVDQU32 Z0, 960(R9)
+	VMOVDQU32 Z0, 1024(R9)
+	VMOVDQU32 Z0, 1088(R9)
+	VMOVDQU32 Z0, 1152(R9)
+	VMOVDQU32 Z0, 1216(R9)
+	VMOVDQU32 Z0, 1280(R9)
+	VMOVDQU32 Z0, 1344(R9)
+	VMOVDQU32 Z0, 1408(R9)
+	VMOVDQU32 Z0, 1472(R9)
+	MOVQ      112(AX), R9
+	MOVQ      120(AX), R10
+	XORQ      R11, R11
+
+block:
+	MOVQ         192(AX), R12
+	ADDQ         R11, R12
+	MOVLQSX      4(R9), R13
+	SHLQ         $0x05, R13
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
+	JNZ          zeros
+	VPBROADCASTD 104(AX), Z22
+	VPBROADCASTD 104(AX), Z23
+	JMP          offsets
+
+zeros:
+	VPMOVZXBD (R14)(R13*1), Z22
+	VPMOVZXBD 16(R14)(R13*1), Z23
+
+offsets:
+	VPBROADCASTD (R12), Z24
+	VPMADDWD     Z22, Z24, Z0
+	VPMADDWD     Z23, Z24, Z1
+	VPBROADCASTD 4(R12), Z24
+	VPMADDWD     Z22, Z24, Z2
+	VPMADDWD     Z23, Z24, Z3
+	VPBROADCASTD 8(R12), Z24
+	VPMADDWD     Z22, Z24, Z4
+	VPMADDWD     Z23, Z24, Z5
+	VPBROADCASTD 12(R12), Z24
+	VPMADDWD     Z22, Z24, Z6
+	VPMADDWD     Z23, Z24, Z7
+	VPBROADCASTD 16(R12), Z24
+	VPMADDWD     Z22, Z24, Z8
+	VPMADDWD     Z23, Z24, Z9
+	VPBROADCASTD 20(R12), Z24
+	VPMADDWD     Z22, Z24, Z10
+	VPMADDWD     Z23, Z24, Z11
+	VPBROADCASTD 24(R12), Z24
+	VPMADDWD     Z22, Z24, Z12
+	VPMADDWD     Z23, Z24, Z13
+	VPBROADCASTD 28(R12), Z24
+	VPMADDWD     Z22, Z24, Z14
+	VPMADDWD     Z23, Z24, Z15
+	VPBROADCASTD 32(R12), Z24
+	VPMADDWD     Z22, Z24, Z16
+	VPMADDWD     Z23, Z24, Z17
+	VPBROADCASTD 36(R12), Z24
+	VPMADDWD     Z22, Z24, Z18
+	VPMADDWD     Z23, Z24, Z19
+	VPBROADCASTD 40(R12), Z24
+	VPMADDWD     Z22, Z24, Z20
+	VPMADDWD     Z23, Z24, Z21
+	VPBROADCASTD 44(R12), Z24
+	VPMADDWD     Z22, Z24, Z22
+	VPMADDWD     Z23, Z24, Z23
+	MOVLQSX      (R9), R12
+
+step:
+	VMOVDQU32    (CX), Z24
+	VMOVDQU32    64(CX), Z25
+	VPBROADCASTD (DX), Z26
+	VPDPBUSD     Z26, Z24, Z0
+	VPDPBUSD     Z26, Z25, Z1
+	VPBROADCASTD (DX)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z2
+	VPDPBUSD     Z26, Z25, Z3
+	VPBROADCASTD (DX)(BX*2), Z26
+	VPDPBUSD     Z26, Z24, Z4
+	VPDPBUSD     Z26, Z25, Z5
+	VPBROADCASTD (DX)(SI*1), Z26
+	VPDPBUSD     Z26, Z24, Z6
+	VPDPBUSD     Z26, Z25, Z7
+	VPBROADCASTD (DI), Z26
+	VPDPBUSD     Z26, Z24, Z8
+	VPDPBUSD     Z26, Z25, Z9
+	VPBROADCASTD (DI)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z10
+	VPDPBUSD     Z26, Z25, Z11
+	VPBROADCASTD (DI)(BX*2), Z26
+	VPDPBUSD     Z26, Z24, Z12
+	VPDPBUSD     Z26, Z25, Z13
+	VPBROADCASTD (DI)(SI*1), Z26
+	VPDPBUSD     Z26, Z24, Z14
+	VPDPBUSD     Z26, Z25, Z15
+	VPBROADCASTD (R8), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (R8)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z18
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD (R8)(BX*2), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (R8)(SI*1), Z26
+	VPDPBUSD     Z26, Z24, Z22
+	VPDPBUSD     Z26, Z25, Z23
+	VMOVDQU32    128(CX), Z24
+	VMOVDQU32    192(CX), Z25
+	VPBROADCASTD 4(DX), Z26
+	VPDPBUSD     Z26, Z24, Z0
+	VPDPBUSD     Z26, Z25, Z1
+	VPBROADCASTD 4(DX)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z2
+	VPDPBUSD     Z26, Z25, Z3
+	VPBROADCASTD 4(DX)(BX*2), Z26
+	VPDPBUSD     Z26, Z24, Z4
+	VPDPBUSD     Z26, Z25, Z5
+	VPBROADCASTD 4(DX)(SI*1), Z26
+	VPDPBUSD     Z26, Z24, Z6
+	VPDPBUSD     Z26, Z25, Z7
+	VPBROADCASTD 4(DI), Z26
+	VPDPBUSD     Z26, Z24, Z8
+	VPDPBUSD     Z26, Z25, Z9
+	VPBROADCASTD 4(DI)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z10
+	VPDPBUSD     Z26, Z25, Z11
+	VPBROADCASTD 4(DI)(BX*2), Z26
+	VPDPBUSD     Z26, Z24, Z12
+	VPDPBUSD     Z26, Z25, Z13
+	VPBROADCASTD 4(DI)(SI*1), Z26
+	VPDPBUSD     Z26, Z24, Z14
+	VPDPBUSD     Z26, Z25, Z15
+	VPBROADCASTD 4(R8), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD 4(R8)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z18
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD 4(R8)(BX*2), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD 4(R8)(SI*1), Z26
+	VPDPBUSD     Z26, Z24, Z22
+	VPDPBUSD     Z26, Z25, Z23
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	DECQ         R12
+	JNZ          step
+	MOVLQSX      4(R9), R12
+	SHLQ         $0x05, R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R13)(R12*2), Z24
+	VPSLLD       $0x10, Z24, Z24
+	VPMOVZXWD    32(R13)(R12*2), Z25
+	VPSLLD       $0x10, Z25, Z25
+	JMP          scalesdone
+
+scales16:
+	VCVTPH2PS (R13)(R12*2), Z24
+	VCVTPH2PS 32(R13)(R12*2), Z25
+	JMP       scalesdone
+
+scales32:
+	VMOVUPS (R13)(R12*4), Z24
+	VMOVUPS 64(R13)(R12*4), Z25
+
+scalesdone:
+	VCVTDQ2PS Z0, Z0
+	VMULPS    Z24, Z0, Z0
+	VCVTDQ2PS Z1, Z1
+	VMULPS    Z25, Z1, Z1
+	VCVTDQ2PS Z2, Z2
+	VMULPS    Z24, Z2, Z2
+	VCVTDQ2PS Z3, Z3
+	VMULPS    Z25, Z3, Z3
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z24, Z4, Z4
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z25, Z5, Z5
+	VCVTDQ2PS Z6, Z6
+	VMULPS    Z24, Z6, Z6
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z25, Z7, Z7
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z24, Z8, Z8
+	VCVTDQ2PS Z9, Z9
+	VMULPS    Z25, Z9, Z9
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z24, Z10, Z10
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z25, Z11, Z11
+	VCVTDQ2PS Z12, Z12
+	VMULPS    Z24, Z12, Z12
+	VCVTDQ2PS Z13, Z13
+	VMULPS    Z25, Z13, Z13
+	VCVTDQ2PS Z14, Z14
+	VMULPS    Z24, Z14, Z14
+	VCVTDQ2PS Z15, Z15
+	VMULPS    Z25, Z15, Z15
+	VCVTDQ2PS Z16, Z16
+	VMULPS    Z24, Z16, Z16
+	VCVTDQ2PS Z17, Z17
+	VMULPS    Z25, Z17, Z17
+	VCVTDQ2PS Z18, Z18
+	VMULPS    Z24, Z18, Z18
+	VCVTDQ2PS Z19, Z19
+	VMULPS    Z25, Z19, Z19
+	VCVTDQ2PS Z20, Z20
+	VMULPS    Z24, Z20, Z20
+	VCVTDQ2PS Z21, Z21
+	VMULPS    Z25, Z21, Z21
+	VCVTDQ2PS Z22, Z22
+	VMULPS    Z24, Z22, Z22
+	VCVTDQ2PS Z23, Z23
+	VMULPS    Z25, Z23, Z23
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
+	JZ        nobias
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R13)(R12*2), Z24
+	VPSLLD    $0x10, Z24, Z24
+	VPMOVZXWD 32(R13)(R12*2), Z25
+	VPSLLD    $0x10, Z25, Z25
+	JMP       biasesdone
+
+biases16:
+	VCVTPH2PS (R13)(R12*2), Z24
+	VCVTPH2PS 32(R13)(R12*2), Z25
+	JMP       biasesdone
+
+biases32:
+	VMOVUPS (R13)(R12*4), Z24
+	VMOVUPS 64(R13)(R12*4), Z25
+
+biasesdone:
+	MOVQ         192(AX), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z0, Z0
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z1, Z1
+	VPBROADCASTD 4(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z2, Z2
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z3, Z3
+	VPBROADCASTD 8(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z4, Z4
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z5, Z5
+	VPBROADCASTD 12(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z6, Z6
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z7, Z7
+	VPBROADCASTD 16(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z8, Z8
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z9, Z9
+	VPBROADCASTD 20(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z10, Z10
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z11, Z11
+	VPBROADCASTD 24(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z12, Z12
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z13, Z13
+	VPBROADCASTD 28(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z14, Z14
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z15, Z15
+	VPBROADCASTD 32(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z16, Z16
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z17, Z17
+	VPBROADCASTD 36(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z18, Z18
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z19, Z19
+	VPBROADCASTD 40(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z27
+	VSUBPS       Z27, Z20, Z20
+	VMULPS       Z25, Z26, Z27
+	VSUBPS       Z27, Z21, Z21
+	VPBROADCASTD 44(R12), Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z24, Z26, Z24
+	VSUBPS       Z24, Z22, Z22
+	VMULPS       Z25, Z26, Z24
+	VSUBPS       Z24, Z23, Z23
+
+nobias:
+	MOVQ         168(AX), R12
+	ADDQ         R11, R12
+	MOVQ         248(AX), R13
+	VBROADCASTSS (R12), Z24
+	VMULPS       Z24, Z0, Z0
 	VADDPS       (R13), Z0, Z0
 	VMOVUPS      Z0, (R13)
-	VMULPS       Z16, Z1, Z1
+	VMULPS       Z24, Z1, Z1
 	VADDPS       64(R13), Z1, Z1
 	VMOVUPS      Z1, 64(R13)
 	VBROADCASTSS 4(R12), Z0
@@ -1791,490 +1955,38 @@ nobias:
 	VMULPS       Z0, Z15, Z15
 	VADDPS       960(R13), Z15, Z15
 	VMOVUPS      Z15, 960(R13)
-	MOVQ         336(AX), R12
+	VBROADCASTSS 32(R12), Z0
+	VMULPS       Z0, Z16, Z16
+	VADDPS       1024(R13), Z16, Z16
+	VMOVUPS      Z16, 1024(R13)
+	VMULPS       Z0, Z17, Z17
+	VADDPS       1088(R13), Z17, Z17
+	VMOVUPS      Z17, 1088(R13)
+	VBROADCASTSS 36(R12), Z0
+	VMULPS       Z0, Z18, Z18
+	VADDPS       1152(R13), Z18, Z18
+	VMOVUPS      Z18, 1152(R13)
+	VMULPS       Z0, Z19, Z19
+	VADDPS       1216(R13), Z19, Z19
+	VMOVUPS      Z19, 1216(R13)
+	VBROADCASTSS 40(R12), Z0
+	VMULPS       Z0, Z20, Z20
+	VADDPS       1280(R13), Z20, Z20
+	VMOVUPS      Z20, 1280(R13)
+	VMULPS       Z0, Z21, Z21
+	VADDPS       1344(R13), Z21, Z21
+	VMOVUPS      Z21, 1344(R13)
+	VBROADCASTSS 44(R12), Z0
+	VMULPS       Z0, Z22, Z22
+	VADDPS       1408(R13), Z22, Z22
+	VMOVUPS      Z22, 1408(R13)
+	VMULPS       Z0, Z23, Z23
+	VADDPS       1472(R13), Z23, Z23
+	VMOVUPS      Z23, 1472(R13)
+	MOVQ         240(AX), R12
 	LEAQ         (R11)(R12*4), R11
 	ADDQ         $0x08, R9
 	DECQ         R10
-	JNZ          block
-	VZEROUPPER
-	RET
-
-// func codes8x12VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·codes8x12VNNI(SB), NOSPLIT, $0-8
-	MOVQ      p+0(FP), AX
-	MOVQ      (AX), CX
-	MOVQ      96(AX), DX
-	MOVQ      232(AX), BX
-	MOVQ      256(AX), SI
-	LEAQ      (SI)(SI*2), DI
-	LEAQ      (BX)(SI*4), R8
-	LEAQ      (R8)(SI*4), R9
-	MOVQ      344(AX), R10
-	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R10)
-	VMOVDQU32 Z0, 64(R10)
-	VMOVDQU32 Z0, 128(R10)
-	VMOVDQU32 Z0, 192(R10)
-	VMOVDQU32 Z0, 256(R10)
-	VMOVDQU32 Z0, 320(R10)
-	VMOVDQU32 Z0, 384(R10)
-	VMOVDQU32 Z0, 448(R10)
-	VMOVDQU32 Z0, 512(R10)
-	VMOVDQU32 Z0, 576(R10)
-	VMOVDQU32 Z0, 640(R10)
-	VMOVDQU32 Z0, 704(R10)
-	VMOVDQU32 Z0, 768(R10)
-	VMOVDQU32 Z0, 832(R10)
-	VMOVDQU32 Z0, 896(R10)
-	VMOVDQU32 Z0, 960(R10)
-	VMOVDQU32 Z0, 1024(R10)
-	VMOVDQU32 Z0, 1088(R10)
-	VMOVDQU32 Z0, 1152(R10)
-	VMOVDQU32 Z0, 1216(R10)
-	VMOVDQU32 Z0, 1280(R10)
-	VMOVDQU32 Z0, 1344(R10)
-	VMOVDQU32 Z0, 1408(R10)
-	VMOVDQU32 Z0, 1472(R10)
-	MOVQ      208(AX), R10
-	MOVQ      216(AX), R11
-	XORQ      R12, R12
-
-block:
-	MOVQ         288(AX), R13
-	ADDQ         R12, R13
-	MOVLQSX      4(R10), R14
-	SHLQ         $0x04, R14
-	MOVQ         48(AX), R15
-	TESTQ        R15, R15
-	JNZ          zeros0
-	VPBROADCASTD 200(AX), Z22
-	JMP          zerosdone0
-
-zeros0:
-	VPMOVZXBD (R15)(R14*1), Z22
-
-zerosdone0:
-	MOVQ         144(AX), R15
-	TESTQ        R15, R15
-	JNZ          zeros1
-	VPBROADCASTD 200(AX), Z23
-	JMP          zerosdone1
-
-zeros1:
-	VPMOVZXBD (R15)(R14*1), Z23
-
-zerosdone1:
-	VPBROADCASTD (R13), Z24
-	VPMADDWD     Z22, Z24, Z0
-	VPMADDWD     Z23, Z24, Z1
-	VPBROADCASTD 4(R13), Z24
-	VPMADDWD     Z22, Z24, Z2
-	VPMADDWD     Z23, Z24, Z3
-	VPBROADCASTD 8(R13), Z24
-	VPMADDWD     Z22, Z24, Z4
-	VPMADDWD     Z23, Z24, Z5
-	VPBROADCASTD 12(R13), Z24
-	VPMADDWD     Z22, Z24, Z6
-	VPMADDWD     Z23, Z24, Z7
-	VPBROADCASTD 16(R13), Z24
-	VPMADDWD     Z22, Z24, Z8
-	VPMADDWD     Z23, Z24, Z9
-	VPBROADCASTD 20(R13), Z24
-	VPMADDWD     Z22, Z24, Z10
-	VPMADDWD     Z23, Z24, Z11
-	VPBROADCASTD 24(R13), Z24
-	VPMADDWD     Z22, Z24, Z12
-	VPMADDWD     Z23, Z24, Z13
-	VPBROADCASTD 28(R13), Z24
-	VPMADDWD     Z22, Z24, Z14
-	VPMADDWD     Z23, Z24, Z15
-	VPBROADCASTD 32(R13), Z24
-	VPMADDWD     Z22, Z24, Z16
-	VPMADDWD     Z23, Z24, Z17
-	VPBROADCASTD 36(R13), Z24
-	VPMADDWD     Z22, Z24, Z18
-	VPMADDWD     Z23, Z24, Z19
-	VPBROADCASTD 40(R13), Z24
-	VPMADDWD     Z22, Z24, Z20
-	VPMADDWD     Z23, Z24, Z21
-	VPBROADCASTD 44(R13), Z24
-	VPMADDWD     Z22, Z24, Z22
-	VPMADDWD     Z23, Z24, Z23
-	MOVLQSX      (R10), R13
-
-step:
-	VMOVDQU32    (CX), Z24
-	VMOVDQU32    (DX), Z25
-	VPBROADCASTD (BX), Z26
-	VPDPBUSD     Z26, Z24, Z0
-	VPDPBUSD     Z26, Z25, Z1
-	VPBROADCASTD (BX)(SI*1), Z26
-	VPDPBUSD     Z26, Z24, Z2
-	VPDPBUSD     Z26, Z25, Z3
-	VPBROADCASTD (BX)(SI*2), Z26
-	VPDPBUSD     Z26, Z24, Z4
-	VPDPBUSD     Z26, Z25, Z5
-	VPBROADCASTD (BX)(DI*1), Z26
-	VPDPBUSD     Z26, Z24, Z6
-	VPDPBUSD     Z26, Z25, Z7
-	VPBROADCASTD (R8), Z26
-	VPDPBUSD     Z26, Z24, Z8
-	VPDPBUSD     Z26, Z25, Z9
-	VPBROADCASTD (R8)(SI*1), Z26
-	VPDPBUSD     Z26, Z24, Z10
-	VPDPBUSD     Z26, Z25, Z11
-	VPBROADCASTD (R8)(SI*2), Z26
-	VPDPBUSD     Z26, Z24, Z12
-	VPDPBUSD     Z26, Z25, Z13
-	VPBROADCASTD (R8)(DI*1), Z26
-	VPDPBUSD     Z26, Z24, Z14
-	VPDPBUSD     Z26, Z25, Z15
-	VPBROADCASTD (R9), Z26
-	VPDPBUSD     Z26, Z24, Z16
-	VPDPBUSD     Z26, Z25, Z17
-	VPBROADCASTD (R9)(SI*1), Z26
-	VPDPBUSD     Z26, Z24, Z18
-	VPDPBUSD     Z26, Z25, Z19
-	VPBROADCASTD (R9)(SI*2), Z26
-	VPDPBUSD     Z26, Z24, Z20
-	VPDPBUSD     Z26, Z25, Z21
-	VPBROADCASTD (R9)(DI*1), Z26
-	VPDPBUSD     Z26, Z24, Z22
-	VPDPBUSD     Z26, Z25, Z23
-	VMOVDQU32    64(CX), Z24
-	VMOVDQU32    64(DX), Z25
-	VPBROADCASTD 4(BX), Z26
-	VPDPBUSD     Z26, Z24, Z0
-	VPDPBUSD     Z26, Z25, Z1
-	VPBROADCASTD 4(BX)(SI*1), Z26
-	VPDPBUSD     Z26, Z24, Z2
-	VPDPBUSD     Z26, Z25, Z3
-	VPBROADCASTD 4(BX)(SI*2), Z26
-	VPDPBUSD     Z26, Z24, Z4
-	VPDPBUSD     Z26, Z25, Z5
-	VPBROADCASTD 4(BX)(DI*1), Z26
-	VPDPBUSD     Z26, Z24, Z6
-	VPDPBUSD     Z26, Z25, Z7
-	VPBROADCASTD 4(R8), Z26
-	VPDPBUSD     Z26, Z24, Z8
-	VPDPBUSD     Z26, Z25, Z9
-	VPBROADCASTD 4(R8)(SI*1), Z26
-	VPDPBUSD     Z26, Z24, Z10
-	VPDPBUSD     Z26, Z25, Z11
-	VPBROADCASTD 4(R8)(SI*2), Z26
-	VPDPBUSD     Z26, Z24, Z12
-	VPDPBUSD     Z26, Z25, Z13
-	VPBROADCASTD 4(R8)(DI*1), Z26
-	VPDPBUSD     Z26, Z24, Z14
-	VPDPBUSD     Z26, Z25, Z15
-	VPBROADCASTD 4(R9), Z26
-	VPDPBUSD     Z26, Z24, Z16
-	VPDPBUSD     Z26, Z25, Z17
-	VPBROADCASTD 4(R9)(SI*1), Z26
-	VPDPBUSD     Z26, Z24, Z18
-	VPDPBUSD     Z26, Z25, Z19
-	VPBROADCASTD 4(R9)(SI*2), Z26
-	VPDPBUSD     Z26, Z24, Z20
-	VPDPBUSD     Z26, Z25, Z21
-	VPBROADCASTD 4(R9)(DI*1), Z26
-	VPDPBUSD     Z26, Z24, Z22
-	VPDPBUSD     Z26, Z25, Z23
-	ADDQ         $0x80, CX
-	ADDQ         $0x80, DX
-	ADDQ         $0x08, BX
-	ADDQ         $0x08, R8
-	ADDQ         $0x08, R9
-	DECQ         R13
-	JNZ          step
-	MOVLQSX      4(R10), R13
-	SHLQ         $0x04, R13
-	MOVQ         24(AX), R14
-	MOVQ         192(AX), R15
-	CMPQ         R15, $0x01
-	JL           scales032
-	JE           scales016
-	VPMOVZXWD    (R14)(R13*2), Z24
-	VPSLLD       $0x10, Z24, Z24
-	JMP          scales0done
-
-scales016:
-	VCVTPH2PS (R14)(R13*2), Z24
-	JMP       scales0done
-
-scales032:
-	VMOVUPS (R14)(R13*4), Z24
-
-scales0done:
-	MOVQ      120(AX), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        scales132
-	JE        scales116
-	VPMOVZXWD (R14)(R13*2), Z25
-	VPSLLD    $0x10, Z25, Z25
-	JMP       scales1done
-
-scales116:
-	VCVTPH2PS (R14)(R13*2), Z25
-	JMP       scales1done
-
-scales132:
-	VMOVUPS (R14)(R13*4), Z25
-
-scales1done:
-	VCVTDQ2PS Z0, Z0
-	VMULPS    Z24, Z0, Z0
-	VCVTDQ2PS Z1, Z1
-	VMULPS    Z25, Z1, Z1
-	VCVTDQ2PS Z2, Z2
-	VMULPS    Z24, Z2, Z2
-	VCVTDQ2PS Z3, Z3
-	VMULPS    Z25, Z3, Z3
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z24, Z4, Z4
-	VCVTDQ2PS Z5, Z5
-	VMULPS    Z25, Z5, Z5
-	VCVTDQ2PS Z6, Z6
-	VMULPS    Z24, Z6, Z6
-	VCVTDQ2PS Z7, Z7
-	VMULPS    Z25, Z7, Z7
-	VCVTDQ2PS Z8, Z8
-	VMULPS    Z24, Z8, Z8
-	VCVTDQ2PS Z9, Z9
-	VMULPS    Z25, Z9, Z9
-	VCVTDQ2PS Z10, Z10
-	VMULPS    Z24, Z10, Z10
-	VCVTDQ2PS Z11, Z11
-	VMULPS    Z25, Z11, Z11
-	VCVTDQ2PS Z12, Z12
-	VMULPS    Z24, Z12, Z12
-	VCVTDQ2PS Z13, Z13
-	VMULPS    Z25, Z13, Z13
-	VCVTDQ2PS Z14, Z14
-	VMULPS    Z24, Z14, Z14
-	VCVTDQ2PS Z15, Z15
-	VMULPS    Z25, Z15, Z15
-	VCVTDQ2PS Z16, Z16
-	VMULPS    Z24, Z16, Z16
-	VCVTDQ2PS Z17, Z17
-	VMULPS    Z25, Z17, Z17
-	VCVTDQ2PS Z18, Z18
-	VMULPS    Z24, Z18, Z18
-	VCVTDQ2PS Z19, Z19
-	VMULPS    Z25, Z19, Z19
-	VCVTDQ2PS Z20, Z20
-	VMULPS    Z24, Z20, Z20
-	VCVTDQ2PS Z21, Z21
-	VMULPS    Z25, Z21, Z21
-	VCVTDQ2PS Z22, Z22
-	VMULPS    Z24, Z22, Z22
-	VCVTDQ2PS Z23, Z23
-	VMULPS    Z25, Z23, Z23
-	MOVQ      72(AX), R14
-	TESTQ     R14, R14
-	JZ        nobias
-	MOVQ      72(AX), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        biases032
-	JE        biases016
-	VPMOVZXWD (R14)(R13*2), Z24
-	VPSLLD    $0x10, Z24, Z24
-	JMP       biases0done
-
-biases016:
-	VCVTPH2PS (R14)(R13*2), Z24
-	JMP       biases0done
-
-biases032:
-	VMOVUPS (R14)(R13*4), Z24
-
-biases0done:
-	MOVQ      168(AX), R14
-	MOVQ      192(AX), R15
-	CMPQ      R15, $0x01
-	JL        biases132
-	JE        biases116
-	VPMOVZXWD (R14)(R13*2), Z25
-	VPSLLD    $0x10, Z25, Z25
-	JMP       biases1done
-
-biases116:
-	VCVTPH2PS (R14)(R13*2), Z25
-	JMP       biases1done
-
-biases132:
-	VMOVUPS (R14)(R13*4), Z25
-
-biases1done:
-	MOVQ         288(AX), R13
-	ADDQ         R12, R13
-	VPBROADCASTD (R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z0, Z0
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z1, Z1
-	VPBROADCASTD 4(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z2, Z2
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z3, Z3
-	VPBROADCASTD 8(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z4, Z4
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z5, Z5
-	VPBROADCASTD 12(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z6, Z6
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z7, Z7
-	VPBROADCASTD 16(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z8, Z8
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z9, Z9
-	VPBROADCASTD 20(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z10, Z10
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z11, Z11
-	VPBROADCASTD 24(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z12, Z12
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z13, Z13
-	VPBROADCASTD 28(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z14, Z14
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z15, Z15
-	VPBROADCASTD 32(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z16, Z16
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z17, Z17
-	VPBROADCASTD 36(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z18, Z18
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z19, Z19
-	VPBROADCASTD 40(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z27
-	VSUBPS       Z27, Z20, Z20
-	VMULPS       Z25, Z26, Z27
-	VSUBPS       Z27, Z21, Z21
-	VPBROADCASTD 44(R13), Z26
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z24, Z26, Z24
-	VSUBPS       Z24, Z22, Z22
-	VMULPS       Z25, Z26, Z24
-	VSUBPS       Z24, Z23, Z23
-
-nobias:
-	MOVQ         264(AX), R13
-	ADDQ         R12, R13
-	MOVQ         344(AX), R14
-	VBROADCASTSS (R13), Z24
-	VMULPS       Z24, Z0, Z0
-	VADDPS       (R14), Z0, Z0
-	VMOVUPS      Z0, (R14)
-	VMULPS       Z24, Z1, Z1
-	VADDPS       64(R14), Z1, Z1
-	VMOVUPS      Z1, 64(R14)
-	VBROADCASTSS 4(R13), Z0
-	VMULPS       Z0, Z2, Z2
-	VADDPS       128(R14), Z2, Z2
-	VMOVUPS      Z2, 128(R14)
-	VMULPS       Z0, Z3, Z3
-	VADDPS       192(R14), Z3, Z3
-	VMOVUPS      Z3, 192(R14)
-	VBROADCASTSS 8(R13), Z0
-	VMULPS       Z0, Z4, Z4
-	VADDPS       256(R14), Z4, Z4
-	VMOVUPS      Z4, 256(R14)
-	VMULPS       Z0, Z5, Z5
-	VADDPS       320(R14), Z5, Z5
-	VMOVUPS      Z5, 320(R14)
-	VBROADCASTSS 12(R13), Z0
-	VMULPS       Z0, Z6, Z6
-	VADDPS       384(R14), Z6, Z6
-	VMOVUPS      Z6, 384(R14)
-	VMULPS       Z0, Z7, Z7
-	VADDPS       448(R14), Z7, Z7
-	VMOVUPS      Z7, 448(R14)
-	VBROADCASTSS 16(R13), Z0
-	VMULPS       Z0, Z8, Z8
-	VADDPS       512(R14), Z8, Z8
-	VMOVUPS      Z8, 512(R14)
-	VMULPS       Z0, Z9, Z9
-	VADDPS       576(R14), Z9, Z9
-	VMOVUPS      Z9, 576(R14)
-	VBROADCASTSS 20(R13), Z0
-	VMULPS       Z0, Z10, Z10
-	VADDPS       640(R14), Z10, Z10
-	VMOVUPS      Z10, 640(R14)
-	VMULPS       Z0, Z11, Z11
-	VADDPS       704(R14), Z11, Z11
-	VMOVUPS      Z11, 704(R14)
-	VBROADCASTSS 24(R13), Z0
-	VMULPS       Z0, Z12, Z12
-	VADDPS       768(R14), Z12, Z12
-	VMOVUPS      Z12, 768(R14)
-	VMULPS       Z0, Z13, Z13
-	VADDPS       832(R14), Z13, Z13
-	VMOVUPS      Z13, 832(R14)
-	VBROADCASTSS 28(R13), Z0
-	VMULPS       Z0, Z14, Z14
-	VADDPS       896(R14), Z14, Z14
-	VMOVUPS      Z14, 896(R14)
-	VMULPS       Z0, Z15, Z15
-	VADDPS       960(R14), Z15, Z15
-	VMOVUPS      Z15, 960(R14)
-	VBROADCASTSS 32(R13), Z0
-	VMULPS       Z0, Z16, Z16
-	VADDPS       1024(R14), Z16, Z16
-	VMOVUPS      Z16, 1024(R14)
-	VMULPS       Z0, Z17, Z17
-	VADDPS       1088(R14), Z17, Z17
-	VMOVUPS      Z17, 1088(R14)
-	VBROADCASTSS 36(R13), Z0
-	VMULPS       Z0, Z18, Z18
-	VADDPS       1152(R14), Z18, Z18
-	VMOVUPS      Z18, 1152(R14)
-	VMULPS       Z0, Z19, Z19
-	VADDPS       1216(R14), Z19, Z19
-	VMOVUPS      Z19, 1216(R14)
-	VBROADCASTSS 40(R13), Z0
-	VMULPS       Z0, Z20, Z20
-	VADDPS       1280(R14), Z20, Z20
-	VMOVUPS      Z20, 1280(R14)
-	VMULPS       Z0, Z21, Z21
-	VADDPS       1344(R14), Z21, Z21
-	VMOVUPS      Z21, 1344(R14)
-	VBROADCASTSS 44(R13), Z0
-	VMULPS       Z0, Z22, Z22
-	VADDPS       1408(R14), Z22, Z22
-	VMOVUPS      Z22, 1408(R14)
-	VMULPS       Z0, Z23, Z23
-	VADDPS       1472(R14), Z23, Z23
-	VMOVUPS      Z23, 1472(R14)
-	MOVQ         336(AX), R13
-	LEAQ         (R12)(R13*4), R12
-	ADDQ         $0x08, R10
-	DECQ         R11
 	JNZ          block
 	VZEROUPPER
 	RET

@@ -36,10 +36,11 @@ type set struct {
 	tiles
 	ceilings
 	layers
+	attends
 }
 
 // generic is the specification.
-var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric}
+var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric, attendsGeneric}
 
 // sets are those that this machine can run, the best last.
 var sets = append([]set{generic}, native()...)

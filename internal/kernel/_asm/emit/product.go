@@ -8,27 +8,28 @@ import (
 
 // Where kernel.Product has its fields; a test of the package holds them against the type.
 const (
-	PanelSize = 96
-
 	OffCodes   = 0
 	OffScales  = 24
 	OffZeros   = 48
 	OffBiases  = 72
-	OffScale   = 192
-	OffMid     = 200
-	OffBlocks  = 208
-	OffCount   = 216
-	OffX       = 232
-	OffStride  = 256
-	OffXScales = 264
-	OffSums    = 288
-	OffTotals  = 312
-	OffRow     = 336
-	OffY       = 344
+	OffType    = 96
+	OffMid     = 104
+	OffBlocks  = 112
+	OffCount   = 120
+	OffX       = 136
+	OffStride  = 160
+	OffXScales = 168
+	OffSums    = 192
+	OffTotals  = 216
+	OffRow     = 240
+	OffY       = 248
 )
 
-// StepBytes is the size of a step of a panel.
-const StepBytes = 64
+// PanelRows is the number of rows of a panel, StepBytes the size of a step of them.
+const (
+	PanelRows = 32
+	StepBytes = 4 * PanelRows
+)
 
 // Field reads a field of a product.
 func Field(p Register, off int) Register {
@@ -37,11 +38,11 @@ func Field(p Register, off int) Register {
 	return r
 }
 
-// Group returns sixteen times the group of a block.
+// Group returns PanelRows times the group of a block.
 func Group(block Register) Register {
 	g := GP64()
 	MOVLQSX(Mem{Base: block, Disp: 4}, g)
-	SHLQ(Imm(4), g)
+	SHLQ(Imm(5), g)
 	return g
 }
 
@@ -122,10 +123,10 @@ func (r Rows) Advance(bytes int) {
 	}
 }
 
-// Floats loads scales or biases of a panel into registers, of part bytes of the sixteen rows each, whatever their type.
-// Labels start with name.
+// Floats loads scales or biases of a panel, of the rows behind group, into registers of so many bytes, whatever their
+// type. Labels start with name.
 func Floats(p Register, name string, ptr, group Register, bytes int, to []Register) {
-	kind := Field(p, OffScale)
+	kind := Field(p, OffType)
 	CMPQ(kind, Imm(1))
 	JL(LabelRef(name + "32"))
 	JE(LabelRef(name + "16"))

@@ -13,11 +13,14 @@ import (
 
 func main() {
 	ConstraintExpr("!purego")
-	gridErrorAVX2()
-	gridErrorAVX512()
 	for _, wide := range []bool{false, true} {
+		gridErrors("gridError", wide, true)
+		gridErrors("plainError", wide, false)
 		encode("encode", wide, false)
 		encode("encodeBF16", wide, true)
+		coarse(wide)
+		survey(wide)
+		codeSums(wide)
 	}
 	Generate()
 }
@@ -43,100 +46,97 @@ func broadcast(vector func() VecVirtual) (g [fields]VecVirtual) {
 	return g
 }
 
-// gridErrors leaves in e what the grid makes of x less x.
-func gridErrors(g [fields]VecVirtual, x, e VecVirtual, round func()) {
+// gridError leaves in e what the grid makes of x less x.
+func gridError(g [fields]VecVirtual, x, e VecVirtual, wide bool) {
 	VSUBPS(g[sub], x, e)
 	VDIVPS(g[scale], e, e)
 	VADDPS(g[add], e, e)
 	VMAXPS(g[lo], e, e)
 	VMINPS(g[hi], e, e)
-	round()
+	round(wide, e)
 	VSUBPS(g[off], e, e)
 	VMULPS(g[scale], e, e)
 	VADDPS(g[bias], e, e)
 	VSUBPS(x, e, e)
 }
 
-const gridSignature = "func(g [7]float32, w, d []float32) [8]float64"
-
-func gridErrorAVX2() {
-	TEXT("gridErrorAVX2", NOSPLIT, gridSignature)
-	Doc("gridErrorAVX2 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.")
-	g := broadcast(func() VecVirtual { return YMM() })
-	w, d := Load(Param("w").Base(), GP64()), Load(Param("d").Base(), GP64())
-	sums := [2]VecVirtual{YMM(), YMM()}
-	for _, s := range sums {
-		VXORPD(s, s, s)
+// gridErrors writes a function that adds squared errors up in eight lanes, each times an element of d if it has weights.
+func gridErrors(name string, wide, weighted bool) {
+	text, vector := registers(name, wide)
+	signature, ret := "func(g [7]float32, w []float32) [8]float64", 56
+	if weighted {
+		signature, ret = "func(g [7]float32, w, d []float32) [8]float64", 80
 	}
-	x, e := YMM(), YMM()
-	wide, weight := YMM(), YMM()
-	Each("w", 8, func() {
+	TEXT(text, NOSPLIT, signature)
+	Doc(text + " returns eight lanes of squared errors, of a multiple of 16 elements; " + name + " is the specification.")
+	g := broadcast(vector)
+	w := Load(Param("w").Base(), GP64())
+	var d Register
+	if weighted {
+		d = Load(Param("d").Base(), GP64())
+	}
+	sums := []VecVirtual{vector()}
+	per, lanes := 16, 8 // elements in a step, float64 in a register
+	if !wide {
+		sums, per, lanes = append(sums, vector()), 8, 4
+	}
+	for _, s := range sums {
+		VXORPD(s.AsY(), s.AsY(), s.AsY())
+	}
+	x, e, square, weight := vector(), vector(), vector(), vector()
+	Each("w", per, func() {
 		VMOVUPS(Mem{Base: w}, x)
-		gridErrors(g, x, e, func() { VROUNDPS(Imm(0), e, e) })
-		for i, s := range sums {
-			half := e.AsX()
-			if i == 1 {
-				half = XMM()
-				VEXTRACTF128(Imm(1), e, half)
+		gridError(g, x, e, wide)
+		for i := range 2 {
+			widen(wide, i, e, square)
+			s := sums[i%len(sums)]
+			VMULPD(square, square, square)
+			if weighted {
+				VCVTPS2PD(Mem{Base: d, Disp: 4 * lanes * i}, weight)
+				VMULPD(weight, square, square)
 			}
-			VCVTPS2PD(half, wide)
-			VMULPD(wide, wide, wide)
-			VCVTPS2PD(Mem{Base: d, Disp: 16 * i}, weight)
-			VMULPD(weight, wide, wide)
-			VADDPD(wide, s, s)
+			VADDPD(square, s, s)
 		}
-		ADDQ(Imm(32), w)
-		ADDQ(Imm(32), d)
+		ADDQ(Imm(uint64(4*per)), w)
+		if weighted {
+			ADDQ(Imm(uint64(4*per)), d)
+		}
 	})
-	VMOVUPS(sums[0], NewParamAddr("ret", 80))
-	VMOVUPS(sums[1], NewParamAddr("ret_4", 112))
+	for i, s := range sums {
+		VMOVUPS(s, NewParamAddr(fmt.Sprintf("ret_%d", lanes*i), ret+8*lanes*i))
+	}
 	VZEROUPPER()
 	RET()
 }
 
-func gridErrorAVX512() {
-	TEXT("gridErrorAVX512", NOSPLIT, gridSignature)
-	Doc("gridErrorAVX512 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.")
-	g := broadcast(func() VecVirtual { return ZMM() })
-	w, d := Load(Param("w").Base(), GP64()), Load(Param("d").Base(), GP64())
-	sum, x, e, wide, weight := ZMM(), ZMM(), ZMM(), ZMM(), ZMM()
-	VXORPD(sum.AsY(), sum.AsY(), sum.AsY())
-	Each("w", 16, func() {
-		VMOVUPS(Mem{Base: w}, x)
-		gridErrors(g, x, e, func() { VRNDSCALEPS(Imm(0), e, e) })
-		for i := range 2 {
-			half := e.AsY()
-			if i == 1 {
-				half = YMM()
-				VEXTRACTF64X4(Imm(1), e, half)
-			}
-			VCVTPS2PD(half, wide)
-			VMULPD(wide, wide, wide)
-			VCVTPS2PD(Mem{Base: d, Disp: 32 * i}, weight)
-			VMULPD(weight, wide, wide)
-			VADDPD(wide, sum, sum)
-		}
-		ADDQ(Imm(64), w)
-		ADDQ(Imm(64), d)
-	})
-	VMOVUPS(sum, NewParamAddr("ret", 80))
-	VZEROUPPER()
-	RET()
+// widen turns one half of the float32 of a register into float64.
+func widen(wide bool, half int, from, to VecVirtual) {
+	switch {
+	case wide && half == 0:
+		VCVTPS2PD(from.AsY(), to)
+	case wide:
+		y := YMM()
+		VEXTRACTF64X4(Imm(1), from, y)
+		VCVTPS2PD(y, to)
+	case half == 0:
+		VCVTPS2PD(from.AsX(), to)
+	default:
+		x := XMM()
+		VEXTRACTF128(Imm(1), from, x)
+		VCVTPS2PD(x, to)
+	}
 }
 
 // encode stores codes, computed in float32 or in bfloat16.
 func encode(name string, wide, bf16 bool) {
-	text, vector := name+"AVX2", func() VecVirtual { return YMM() }
-	if wide {
-		text, vector = name+"AVX512", func() VecVirtual { return ZMM() }
-	}
+	text, vector := registers(name, wide)
 	TEXT(text, NOSPLIT, "func(g [7]float32, w []float32, codes []uint8)")
 	Doc(text + " stores the codes of a multiple of 16 elements; " + name + " is the specification.")
 	g := broadcast(vector)
 	w, codes := Load(Param("w").Base(), GP64()), Load(Param("codes").Base(), GP64())
-	round := func(VecVirtual) {}
+	half := func(VecVirtual) {}
 	if bf16 {
-		round = roundBF16(vector)
+		half = roundBF16(vector)
 	}
 	x := [2]VecVirtual{vector(), vector()}
 	store := func(e VecVirtual) {
@@ -155,16 +155,12 @@ func encode(name string, wide, bf16 bool) {
 				VSUBPS(g[sub], e, e)
 			}
 			VDIVPS(g[scale], e, e)
-			round(e)
+			half(e)
 			VADDPS(g[add], e, e)
-			round(e)
+			half(e)
 			VMAXPS(g[lo], e, e)
 			VMINPS(g[hi], e, e)
-			if wide {
-				VRNDSCALEPS(Imm(0), e, e)
-			} else {
-				VROUNDPS(Imm(0), e, e)
-			}
+			round(wide, e)
 			VSUBPS(g[lo], e, e)
 		}
 		store(x[0])

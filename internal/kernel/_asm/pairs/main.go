@@ -34,6 +34,9 @@ func (a isa) bytes() int {
 	return 32
 }
 
+// parts is the number of registers for the rows of a panel.
+func (a isa) parts() int { return StepBytes / a.bytes() }
+
 func main() {
 	set := flag.String("set", "", "which instructions to write for")
 	flag.Parse()
@@ -77,7 +80,7 @@ var (
 type product struct {
 	isa
 	p    Register
-	acc  [][2][]VecPhysical // of each token, panel and part
+	acc  [][]VecPhysical // of each token and part of the panel
 	free []VecPhysical
 	high VecPhysical // a mask of the upper halves of float32, without bf16
 }
@@ -85,14 +88,12 @@ type product struct {
 func begin(a isa, name, doc string, tokens int) *product {
 	TEXT(fmt.Sprintf("%sx%d%s", name, tokens, a.name), NOSPLIT, "func(p *byte)")
 	Doc(fmt.Sprintf("%sx%d%s is %s for %d tokens; pairs is the specification.", name, tokens, a.name, doc, tokens))
-	k := &product{isa: a, p: Load(Param("p"), GP64()), free: ymm, acc: make([][2][]VecPhysical, tokens)}
+	k := &product{isa: a, p: Load(Param("p"), GP64()), free: ymm, acc: make([][]VecPhysical, tokens)}
 	if a.wide {
 		k.free = zmm
 	}
 	for t := range k.acc {
-		for p := range 2 {
-			k.acc[t][p] = k.take(64 / a.bytes())
-		}
+		k.acc[t] = k.take(a.parts())
 	}
 	if !a.bf16 {
 		k.high = k.take(1)[0]
@@ -123,34 +124,38 @@ func fill(r VecPhysical, v uint32) {
 	VPBROADCASTD(r.AsX(), r)
 }
 
-// pairs multiplies pairs of two panels by the activations of so many tokens.
+// pairs multiplies pairs of a panel by the activations of so many tokens.
 func pairs(a isa, tokens int) {
 	k := begin(a, "pairs", "Pairs", tokens)
-	k.blocks(func(x Rows, codes [2]Register) {
+	k.blocks(func(x Rows, codes Register) {
 		for i := range 4 {
 			k.together(func(list []lane) {
 				for j := range list {
 					l := &list[j]
 					l.v = k.take(1)[0]
-					move(a, Mem{Base: codes[l.panel], Disp: i*StepBytes + l.part*a.bytes()}, l.v)
+					move(a, Mem{Base: codes, Disp: i*StepBytes + l.part*a.bytes()}, l.v)
 				}
 				k.multiply(x, 4*i, list)
 			})
-			if tokens == 1 && a.wide {
-				for _, c := range codes {
-					PREFETCHT0(Mem{Base: c, Disp: ahead + i*StepBytes})
-				}
-			}
 		}
-		for _, c := range codes {
-			ADDQ(U32(4*StepBytes), c)
-		}
+		k.fetch(codes, 4)
+		ADDQ(U32(4*StepBytes), codes)
 		x.Advance(16)
 	})
 }
 
 // ahead is how far in front of a product of one token its weights are fetched, in bytes.
 const ahead = 2048
+
+// fetch asks for what so many steps will read later.
+func (k *product) fetch(codes Register, steps int) {
+	if len(k.acc) > 1 || !k.wide {
+		return
+	}
+	for off := 0; off < steps*StepBytes; off += 64 {
+		PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
+	}
+}
 
 // direct4 multiplies 4-bit codes less mid; numbers are 0 to 15. A table turns codes into bfloat16; of each 16 bits it sees but the lowest five.
 func direct4(a isa, tokens int, numbers Mem) {
@@ -166,15 +171,13 @@ func direct4(a isa, tokens int, numbers Mem) {
 		VPMOVDW(v, table.AsY())
 		VINSERTI64X4(Imm(1), table.AsY(), table, table)
 	})
-	k.blocks(func(x Rows, codes [2]Register) {
+	k.blocks(func(x Rows, codes Register) {
 		w := [2]VecPhysical(k.take(2))
-		for p, c := range codes {
-			VMOVDQU32(Mem{Base: c}, w[p])
-			if tokens == 1 {
-				PREFETCHT0(Mem{Base: c, Disp: ahead})
-			}
-			ADDQ(Imm(StepBytes), c)
+		for part, v := range w {
+			VMOVDQU32(Mem{Base: codes, Disp: part * a.bytes()}, v)
 		}
+		k.fetch(codes, 1)
+		ADDQ(U32(StepBytes), codes)
 		// Bits 0 and 8 begin the columns 0, 2 and 1, 3 of the step, bits 4 and 12 the columns 4, 6 and 5, 7.
 		for i, bit := range []uint64{0, 8, 4, 12} {
 			k.borrow(func() {
@@ -187,7 +190,7 @@ func direct4(a isa, tokens int, numbers Mem) {
 						from = v[p]
 					}
 					VPERMW(table, from, v[p])
-					list = append(list, lane{p, 0, v[p]})
+					list = append(list, lane{p, v[p]})
 				}
 				k.multiply(x, 4*i, list)
 			})
@@ -196,19 +199,17 @@ func direct4(a isa, tokens int, numbers Mem) {
 	})
 }
 
-// lane is a register with weights of some rows of a panel.
+// lane is a register with weights of some rows of the panel.
 type lane struct {
-	panel, part int
-	v           VecPhysical
+	part int
+	v    VecPhysical
 }
 
 // together calls f with lanes without registers: all at once if there are registers for them, else one by one.
 func (k *product) together(f func(list []lane)) {
 	var list []lane
-	for p := range 2 {
-		for part := range 64 / k.bytes() {
-			list = append(list, lane{panel: p, part: part})
-		}
+	for part := range k.parts() {
+		list = append(list, lane{part: part})
 	}
 	if k.wide {
 		k.borrow(func() { f(list) })
@@ -226,7 +227,7 @@ func (k *product) multiply(x Rows, disp int, w []lane) {
 		for t := range k.acc {
 			VPBROADCASTD(x.At(t, disp), b)
 			for _, l := range w {
-				VDPBF16PS(b, l.v, k.acc[t][l.panel][l.part])
+				VDPBF16PS(b, l.v, k.acc[t][l.part])
 			}
 		}
 		return
@@ -242,7 +243,7 @@ func (k *product) multiply(x Rows, disp int, w []lane) {
 		and(k.isa, k.high, b, second)
 		VPSLLD(Imm(16), b, b)
 		for i, l := range w {
-			sum := k.acc[t][l.panel][l.part]
+			sum := k.acc[t][l.part]
 			VMULPS(second, l.v, v)
 			VADDPS(v, sum, sum)
 			VMULPS(b, first[i], v)
@@ -252,49 +253,41 @@ func (k *product) multiply(x Rows, disp int, w []lane) {
 }
 
 // blocks runs over all blocks; body multiplies PanelStep columns and moves on.
-func (k *product) blocks(body func(x Rows, codes [2]Register)) {
-	var codes [2]Register
-	for p := range codes {
-		codes[p] = Field(k.p, p*PanelSize+OffCodes)
-	}
+func (k *product) blocks(body func(x Rows, codes Register)) {
+	codes := Field(k.p, OffCodes)
 	x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), len(k.acc))
 	k.clear(Field(k.p, OffY))
 	for t := range k.acc {
-		for p := range 2 {
-			for _, v := range k.acc[t][p] {
-				zero(k.isa, v)
-			}
+		for _, v := range k.acc[t] {
+			zero(k.isa, v)
 		}
 	}
 	Blocks(k.p, func(block, row Register) {
 		Steps(block, func() { k.borrow(func() { body(x, codes) }) })
-		for p := range 2 {
-			for part := range 64 / k.bytes() {
-				k.borrow(func() { k.finish(p, part, row, Group(block)) })
-			}
+		for part := range k.parts() {
+			k.borrow(func() { k.finish(part, row, Group(block)) })
 		}
 	})
 }
 
 // clear sets the results to zero.
 func (k *product) clear(y Register) {
-	v := k.acc[0][0][0]
+	v := k.acc[0][0]
 	zero(k.isa, v)
-	for i := 0; i < len(k.acc)*2*StepBytes; i += k.bytes() {
+	for i := 0; i < len(k.acc)*StepBytes; i += k.bytes() {
 		move(k.isa, v, Mem{Base: y, Disp: i})
 	}
 }
 
 // finish adds the sums of a block, of some rows, to the results, and begins anew.
-func (k *product) finish(p, part int, row, group Register) {
-	label := func(name string) string { return fmt.Sprintf("%s%d%d", name, p, part) }
-	field := func(off int) Register { return Field(k.p, p*PanelSize+off) }
-	scales := field(OffScales)
+func (k *product) finish(part int, row, group Register) {
+	label := func(name string) string { return fmt.Sprintf("%s%d", name, part) }
+	scales := Field(k.p, OffScales)
 	TESTQ(scales, scales)
 	JZ(LabelRef(label("plain")))
 
 	total, v, s := k.take(1)[0], k.take(1)[0], k.take(1)[0]
-	zeros := field(OffZeros)
+	zeros := Field(k.p, OffZeros)
 	TESTQ(zeros, zeros)
 	JZ(LabelRef(label("centred")))
 	VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.bytes() / 4}, v)
@@ -303,7 +296,7 @@ func (k *product) finish(p, part int, row, group Register) {
 	VCVTDQ2PS(s, s)
 	totals := Row(k.p, OffTotals, row)
 	for t := range k.acc {
-		sum := k.acc[t][p][part]
+		sum := k.acc[t][part]
 		VBROADCASTSS(Mem{Base: totals, Disp: 4 * t}, total)
 		VMULPS(total, s, v)
 		VADDPS(v, sum, sum)
@@ -311,15 +304,15 @@ func (k *product) finish(p, part int, row, group Register) {
 	Label(label("centred"))
 	k.floats(label("scales"), part, scales, group, s)
 	for t := range k.acc {
-		VMULPS(s, k.acc[t][p][part], k.acc[t][p][part])
+		VMULPS(s, k.acc[t][part], k.acc[t][part])
 	}
-	biases := field(OffBiases)
+	biases := Field(k.p, OffBiases)
 	TESTQ(biases, biases)
 	JZ(LabelRef(label("plain")))
 	k.floats(label("biases"), part, biases, group, s)
 	totals = Row(k.p, OffTotals, row)
 	for t := range k.acc {
-		sum := k.acc[t][p][part]
+		sum := k.acc[t][part]
 		VBROADCASTSS(Mem{Base: totals, Disp: 4 * t}, total)
 		VMULPS(s, total, v)
 		VADDPS(v, sum, sum)
@@ -327,7 +320,7 @@ func (k *product) finish(p, part int, row, group Register) {
 	Label(label("plain"))
 	y := Field(k.p, OffY)
 	for t := range k.acc {
-		sum, at := k.acc[t][p][part], Mem{Base: y, Disp: (t*2+p)*StepBytes + part*k.bytes()}
+		sum, at := k.acc[t][part], Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
 		VADDPS(at, sum, sum)
 		VMOVUPS(sum, at)
 		zero(k.isa, sum)
@@ -387,7 +380,7 @@ func unpack(a isa, bits int) {
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
 	Label("loop")
-	for part := range 64 / a.bytes() {
+	for part := range a.parts() {
 		move(a, Mem{Base: src, Disp: part * a.bytes()}, v)
 		for i, bit := range shifts {
 			for at, to := range []VecPhysical{first, second} {
@@ -410,9 +403,9 @@ func unpack(a isa, bits int) {
 			move(a, second, Mem{Base: dst, Disp: i*StepBytes + part*a.bytes()})
 		}
 	}
-	ADDQ(Imm(StepBytes), src)
+	ADDQ(U32(StepBytes), src)
 	ADDQ(U32(uint32(len(shifts)*StepBytes)), dst)
-	SUBQ(Imm(StepBytes), n)
+	SUBQ(U32(StepBytes), n)
 	JNZ(LabelRef("loop"))
 	Label("done")
 	VZEROUPPER()

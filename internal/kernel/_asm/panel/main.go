@@ -42,8 +42,8 @@ func (a isa) vec() Register {
 	return YMM()
 }
 
-// parts is the number of registers for the sixteen rows of a panel.
-func (a isa) parts() int { return 64 / a.bytes() }
+// parts is the number of registers for the rows of a panel.
+func (a isa) parts() int { return StepBytes / a.bytes() }
 
 func main() {
 	set := flag.String("set", "", "which instructions to write for")
@@ -75,33 +75,29 @@ func main() {
 	Generate()
 }
 
-// codes4 multiplies 4-bit codes of two panels by the int8 activations of so many tokens.
+// codes4 multiplies 4-bit codes of a panel by the int8 activations of so many tokens.
 func codes4(a isa, tokens int) {
 	TEXT(fmt.Sprintf("codes4x%d%s", tokens, a.name), NOSPLIT, "func(p *byte)")
 	Doc(fmt.Sprintf("codes4x%d%s is Codes4 for %d tokens; codes4 is the specification.", tokens, a.name, tokens))
 	k := begin(a, tokens)
 	mask := k.constant(0x0f0f0f0f)
-	k.blocks(func(acc accumulators, x Rows, codes [2]Register) {
+	k.blocks(func(acc accumulators, x Rows, codes Register) {
 		k.together(func(list []lane) {
 			var lo, hi []lane
 			for _, l := range list {
 				h := a.vec()
 				l.v = a.vec()
-				VMOVDQU_(a, Mem{Base: codes[l.panel], Disp: l.part * a.bytes()}, h)
+				VMOVDQU_(a, Mem{Base: codes, Disp: l.part * a.bytes()}, h)
 				and(a, mask, h, l.v)
 				VPSRLD(Imm(4), h, h)
 				and(a, mask, h, h)
-				lo, hi = append(lo, l), append(hi, lane{l.panel, l.part, h})
+				lo, hi = append(lo, l), append(hi, lane{l.part, h})
 			}
 			k.multiply(acc, x, 0, lo)
-			k.multiply(acc, x, 4, hi)
+			k.multiply(k.second(acc), x, 4, hi)
 		})
-		for _, c := range codes {
-			if tokens == 1 && a.wide {
-				PREFETCHT0(Mem{Base: c, Disp: ahead})
-			}
-			ADDQ(Imm(StepBytes), c)
-		}
+		k.fetch(codes, 1)
+		ADDQ(U32(StepBytes), codes)
 		x.Advance(8)
 	})
 }
@@ -109,7 +105,17 @@ func codes4(a isa, tokens int) {
 // ahead is how far in front of a product of one token its codes are fetched, in bytes.
 const ahead = 2048
 
-// codes8 multiplies 8-bit codes of two panels by the int8 activations of so many tokens.
+// fetch asks for what so many steps will read later.
+func (k *product) fetch(codes Register, steps int) {
+	if k.tokens > 1 || !k.wide {
+		return
+	}
+	for off := 0; off < steps*StepBytes; off += 64 {
+		PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
+	}
+}
+
+// codes8 multiplies 8-bit codes of a panel by the int8 activations of so many tokens.
 func codes8(a isa, tokens int) {
 	TEXT(fmt.Sprintf("codes8x%d%s", tokens, a.name), NOSPLIT, "func(p *byte)")
 	Doc(fmt.Sprintf("codes8x%d%s is Codes8 for %d tokens; codes8 is the specification.", tokens, a.name, tokens))
@@ -117,41 +123,38 @@ func codes8(a isa, tokens int) {
 	if !a.vnni {
 		k.nibble, k.sixteens = k.constant(0x0f0f0f0f), k.constant(0x00100010)
 	}
-	k.blocks(func(acc accumulators, x Rows, codes [2]Register) {
+	k.blocks(func(acc accumulators, x Rows, codes Register) {
 		for i := range 2 {
 			k.together(func(list []lane) {
 				for j := range list {
 					l := &list[j]
 					l.v = a.vec()
-					VMOVDQU_(a, Mem{Base: codes[l.panel], Disp: i*StepBytes + l.part*a.bytes()}, l.v)
+					VMOVDQU_(a, Mem{Base: codes, Disp: i*StepBytes + l.part*a.bytes()}, l.v)
 				}
-				k.multiply(acc, x, 4*i, list)
+				sums := acc
+				if i == 1 {
+					sums = k.second(acc)
+				}
+				k.multiply(sums, x, 4*i, list)
 			})
 		}
-		for _, c := range codes {
-			if tokens == 1 && a.wide {
-				PREFETCHT0(Mem{Base: c, Disp: ahead})
-				PREFETCHT0(Mem{Base: c, Disp: ahead + StepBytes})
-			}
-			ADDQ(Imm(2*StepBytes), c)
-		}
+		k.fetch(codes, 2)
+		ADDQ(U32(2*StepBytes), codes)
 		x.Advance(8)
 	})
 }
 
-// lane is a register with weights of some rows of a panel.
+// lane is a register with weights of some rows of the panel.
 type lane struct {
-	panel, part int
-	v           Register
+	part int
+	v    Register
 }
 
 // together calls f with lanes without registers: all at once if there are registers for them, else one by one.
 func (k *product) together(f func(list []lane)) {
 	var list []lane
-	for p := range 2 {
-		for part := range k.parts() {
-			list = append(list, lane{panel: p, part: part})
-		}
+	for part := range k.parts() {
+		list = append(list, lane{part: part})
 	}
 	if k.wide {
 		f(list)
@@ -162,8 +165,8 @@ func (k *product) together(f func(list []lane)) {
 	}
 }
 
-// accumulators are the sums of a block: of each token, panel and part.
-type accumulators [][2][]Register
+// accumulators are the sums of a block: of each token and part of the panel.
+type accumulators [][]Register
 
 // product is the part that all integer products share.
 type product struct {
@@ -172,6 +175,7 @@ type product struct {
 	p                Register
 	nibble, sixteens Register // of 8-bit codes without VNNI
 	ones             Register // without VNNI
+	other            accumulators
 }
 
 func begin(a isa, tokens int) *product {
@@ -213,7 +217,7 @@ func (k *product) multiply(acc accumulators, x Rows, disp int, w []lane) {
 	for t := range k.tokens {
 		VPBROADCASTD(x.At(t, disp), b)
 		for i, l := range w {
-			sum := acc[t][l.panel][l.part]
+			sum := acc[t][l.part]
 			switch {
 			case k.vnni:
 				VPDPBUSD(b, l.v, sum)
@@ -236,24 +240,52 @@ func (k *product) add(sum, b, w, times Register) {
 }
 
 // blocks runs over all blocks; body multiplies PanelStep columns and moves on.
-func (k *product) blocks(body func(acc accumulators, x Rows, codes [2]Register)) {
-	var codes [2]Register
-	for p := range codes {
-		codes[p] = Field(k.p, p*PanelSize+OffCodes)
-	}
+func (k *product) blocks(body func(acc accumulators, x Rows, codes Register)) {
+	codes := Field(k.p, OffCodes)
 	x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), k.tokens)
 	k.clear(Field(k.p, OffY))
 	Blocks(k.p, func(block, row Register) {
 		acc := make(accumulators, k.tokens)
 		for t := range acc {
-			for p := range 2 {
-				acc[t][p] = k.panel()
-			}
+			acc[t] = k.panel()
 		}
 		k.offsets(acc, Row(k.p, OffSums, row), Group(block))
+		k.beginSecond()
 		Steps(block, func() { body(acc, x, codes) })
+		k.addSecond(acc)
 		k.finish(acc, row, Group(block))
 	})
+}
+
+// With one token the chain of additions to one register would take longer than its weights: a second one takes every other.
+
+// beginSecond clears the second accumulators.
+func (k *product) beginSecond() {
+	if k.tokens > 1 || !k.wide {
+		return
+	}
+	k.other = accumulators{k.panel()}
+	for _, v := range k.other[0] {
+		VPXORD(v, v, v)
+	}
+}
+
+// second returns the second accumulators, or the first where there are no others.
+func (k *product) second(acc accumulators) accumulators {
+	if k.other == nil {
+		return acc
+	}
+	return k.other
+}
+
+// addSecond adds the second accumulators to the first.
+func (k *product) addSecond(acc accumulators) {
+	if k.other == nil {
+		return
+	}
+	for part, v := range k.other[0] {
+		VPADDD(v, acc[0][part], acc[0][part])
+	}
 }
 
 // panel takes registers for the rows of a panel.
@@ -272,66 +304,56 @@ func (k *product) clear(y Register) {
 	} else {
 		VPXOR(zero, zero, zero)
 	}
-	for i := 0; i < k.tokens*2*StepBytes; i += k.bytes() {
+	for i := 0; i < k.tokens*StepBytes; i += k.bytes() {
 		VMOVDQU_(k.isa, zero, Mem{Base: y, Disp: i})
 	}
 }
 
 // offsets begins the sums with −z·Σx.
 func (k *product) offsets(acc accumulators, sums, group Register) {
-	var z [2][]Register
-	for p := range 2 {
-		ptr := Field(k.p, p*PanelSize+OffZeros)
-		given, done := fmt.Sprintf("zeros%d", p), fmt.Sprintf("zerosdone%d", p)
-		z[p] = k.panel()
-		TESTQ(ptr, ptr)
-		JNZ(LabelRef(given))
-		for _, v := range z[p] {
-			VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, v)
-		}
-		JMP(LabelRef(done))
-		Label(given)
-		for part, v := range z[p] {
-			VPMOVZXBD(Mem{Base: ptr, Index: group, Scale: 1, Disp: part * k.bytes() / 4}, v)
-		}
-		Label(done)
+	zeros, z := Field(k.p, OffZeros), k.panel()
+	TESTQ(zeros, zeros)
+	JNZ(LabelRef("zeros"))
+	for _, v := range z {
+		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, v)
 	}
+	JMP(LabelRef("offsets"))
+	Label("zeros")
+	for part, v := range z {
+		VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.bytes() / 4}, v)
+	}
+	Label("offsets")
 	b := k.vec()
 	for t := range acc {
 		VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, b)
-		for p := range 2 {
-			for part, v := range z[p] {
-				VPMADDWD(v, b, acc[t][p][part])
-			}
+		for part, v := range z {
+			VPMADDWD(v, b, acc[t][part])
 		}
 	}
 }
 
 // finish adds the sums of a block to the results.
 func (k *product) finish(acc accumulators, row, group Register) {
-	s := k.floats("scales", OffScales, group)
+	s := k.panel()
+	Floats(k.p, "scales", Field(k.p, OffScales), group, k.bytes(), s)
 	for t := range acc {
-		for p := range 2 {
-			for part, v := range acc[t][p] {
-				VCVTDQ2PS(v, v)
-				VMULPS(s[p][part], v, v)
-			}
+		for part, v := range acc[t] {
+			VCVTDQ2PS(v, v)
+			VMULPS(s[part], v, v)
 		}
 	}
 	biases := Field(k.p, OffBiases)
 	TESTQ(biases, biases)
 	JZ(LabelRef("nobias"))
-	b := k.floats("biases", OffBiases, group)
+	Floats(k.p, "biases", biases, group, k.bytes(), s)
 	sums := Row(k.p, OffSums, row)
 	for t := range acc {
 		sum, v := k.vec(), k.vec()
 		VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, sum)
 		VCVTDQ2PS(sum, sum)
-		for p := range 2 {
-			for part := range acc[t][p] {
-				VMULPS(b[p][part], sum, v)
-				VSUBPS(v, acc[t][p][part], acc[t][p][part])
-			}
+		for part := range acc[t] {
+			VMULPS(s[part], sum, v)
+			VSUBPS(v, acc[t][part], acc[t][part])
 		}
 	}
 	Label("nobias")
@@ -339,24 +361,13 @@ func (k *product) finish(acc accumulators, row, group Register) {
 	for t := range acc {
 		x := k.vec()
 		VBROADCASTSS(Mem{Base: scales, Disp: 4 * t}, x)
-		for p := range 2 {
-			for part, v := range acc[t][p] {
-				at := Mem{Base: y, Disp: (t*2+p)*StepBytes + part*k.bytes()}
-				VMULPS(x, v, v)
-				VADDPS(at, v, v)
-				VMOVUPS(v, at)
-			}
+		for part, v := range acc[t] {
+			at := Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
+			VMULPS(x, v, v)
+			VADDPS(at, v, v)
+			VMOVUPS(v, at)
 		}
 	}
-}
-
-// floats reads the scales or biases of a group in both panels.
-func (k *product) floats(name string, off int, group Register) (v [2][]Register) {
-	for p := range 2 {
-		v[p] = k.panel()
-		Floats(k.p, fmt.Sprint(name, p), Field(k.p, p*PanelSize+off), group, k.bytes(), v[p])
-	}
-	return v
 }
 
 // VMOVDQU_ moves a register to or from memory.
@@ -395,9 +406,9 @@ func unpack8(a isa) {
 		VMOVDQU_(a, lo, Mem{Base: dst, Disp: part * a.bytes()})
 		VMOVDQU_(a, hi, Mem{Base: dst, Disp: StepBytes + part*a.bytes()})
 	}
-	ADDQ(Imm(StepBytes), src)
-	ADDQ(Imm(2*StepBytes), dst)
-	SUBQ(Imm(StepBytes), n)
+	ADDQ(U32(StepBytes), src)
+	ADDQ(U32(2*StepBytes), dst)
+	SUBQ(U32(StepBytes), n)
 	JNZ(LabelRef("loop"))
 	Label("done")
 	VZEROUPPER()

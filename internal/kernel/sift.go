@@ -1,0 +1,153 @@
+package kernel
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Trials are the candidates of a search for the grid of one group, at most MaxTrials. Off is Add and Bias is Sub in all.
+type Trials struct {
+	n                        int
+	group                    int     // weights
+	bound                    float64 // no error whose root is above this, and more than its own slack, can be the smallest
+	most, steps, root        float64 // largest magnitude of a weight, number of codes, √group·2^-19
+	scale, inverse, sub      [MaxTrials]float32
+	lowest, highest, squares [MaxTrials]float32
+}
+
+// MaxTrials is the room for candidates.
+const MaxTrials = 48
+
+// Reset forgets the candidates.
+func (t *Trials) Reset() { t.n = 0 }
+
+// Len returns their number.
+func (t *Trials) Len() int { return t.n }
+
+// Add appends a candidate.
+func (t *Trials) Add(scale, sub, add, lo, hi float32) {
+	i := t.n
+	t.n++
+	t.scale[i], t.inverse[i], t.sub[i], t.lowest[i], t.highest[i] = scale, 1/scale, sub, lo-add, hi-add
+}
+
+// At returns the scale of candidate i, its Sub and its Lo − Add.
+func (t *Trials) At(i int) (scale, sub, lowest float32) { return t.scale[i], t.sub[i], t.lowest[i] }
+
+// Sift prepares Worth for the weights w of the group, equal in importance, of which the largest magnitude is most. steps is
+// the number of codes.
+//
+// The error of every candidate is taken once in units of its step, roughly: E/s² ≈ A = Σ (q − y)² with y = (x − Sub)·(1/s),
+// float32 throughout. Both this and the arithmetic of GridError are within a few roundings of the real numbers, each at most
+// 2^-24 of the largest in sight, B = (most + |Sub|)/s + steps; and where they choose different codes, these are equally near
+// but for such roundings. Of one term the roots therefore differ by less than 2^-19·B, and by the triangle inequality those of
+// the sums by less than √n·2^-19·B, besides the rounding of the sum itself, (n+2)·2^-24 of A.
+func (t *Trials) Sift(w []float32, most float32, steps int) {
+	t.group, t.most, t.steps, t.root = len(w), float64(most), float64(steps), math.Sqrt(float64(len(w)))*0x1p-19
+	for i := t.n; i&15 != 0; i++ {
+		t.inverse[i], t.sub[i], t.lowest[i], t.highest[i] = 0, 0, 0, 0
+	}
+	n := (t.n + 15) &^ 15
+	active.coarse(t.squares[:n], t.inverse[:n], t.sub[:n], t.lowest[:n], t.highest[:n], w)
+	best, least := 0, math.Inf(1)
+	for i, a := range t.squares[:t.n] {
+		if e := float64(a) * float64(t.scale[i]) * float64(t.scale[i]); e < least {
+			best, least = i, e
+		}
+	}
+	t.bound = math.Inf(1)
+	if t.measurable() && least < math.Inf(1) {
+		t.bound = math.Sqrt(least*(1+t.rounding())) + t.slack(best)
+	}
+}
+
+// measurable reports whether nothing in a measurement can have become so large or small that roundings are not relative.
+func (t *Trials) measurable() bool {
+	return t.most >= 0x1p-40 && t.most <= 0x1p40 && t.group <= 1<<16
+}
+
+func (t *Trials) rounding() float64 { return float64(t.group+2) * 0x1p-24 }
+
+// slack returns the most by which a root may be off.
+func (t *Trials) slack(i int) float64 {
+	return t.root * (t.most + math.Abs(float64(t.sub[i])) + t.steps*math.Abs(float64(t.scale[i])))
+}
+
+// Worth reports whether the error of candidate i, as GridError has it, can be the smallest or equal to it.
+func (t *Trials) Worth(i int) bool {
+	a, s := float64(t.squares[i]), float64(t.scale[i])
+	limit := t.bound + t.slack(i)
+	return !(a*s*s*(1-t.rounding()) > limit*limit) || a > math.MaxFloat32
+}
+
+// coarse sets sums[c] = Σ (q − y)² for 16 candidates or a multiple: y = (x − sub[c])·inverse[c], q = rint(clamp(y, lo[c],
+// hi[c])). Everything is float32, rounded at each step, and summed in the order of w.
+func coarse(sums, inverse, sub, lo, hi, w []float32) {
+	for c := range sums {
+		var sum float32
+		for _, x := range w {
+			y := float32((x - sub[c]) * inverse[c])
+			e := Nearest(y, lo[c], hi[c]) - y
+			sum += float32(e * e)
+		}
+		sums[c] = sum
+	}
+}
+
+// Sums returns, over the codes q that the grid chooses, Σ a, Σ a², Σ w and Σ w·a with a = q − Off, and whether they are
+// exact, so that their order is of no matter. Without that they are good for nothing. most is the largest magnitude in w.
+func (g *Grid) Sums(w []float32, most float32) (a, aa, x, xa float64, exact bool) {
+	if !exactSums(w, most, g.Hi-g.Lo) {
+		return 0, 0, 0, 0, false
+	}
+	n := len(w) &^ 15
+	s := active.codeSums(g.fields(), w[:n])
+	if n < len(w) {
+		for i, v := range codeSums(g.fields(), w[n:]) {
+			s[i] += v
+		}
+	}
+	return s[0], s[1], s[2], s[3], true
+}
+
+// exactSums reports whether float64 holds every sum of products of w and integers up to twice top.
+func exactSums(w []float32, most, top float32) bool {
+	n := len(w) &^ 15
+	all, least := active.survey(w[:n])
+	if n < len(w) {
+		a, l := survey(w[n:])
+		all, least = all|a, min(least, l)
+	}
+	// least+1 is the smallest magnitude but zero; every weight is a multiple of 2^(its exponent + zeros behind all − 150).
+	zeros := bits.TrailingZeros32(all | 1<<23)
+	low, high := int((least+1)>>23), int(math.Float32bits(most)>>23)
+	if low == 0 {
+		return least == math.MaxUint32 // zeros alone
+	}
+	return bits.Len(uint(len(w)))+bits.Len(uint(top))+1+high-low <= 29+zeros
+}
+
+// survey returns all bits that are set in an element, and the smallest magnitude but zero, less 1, in bits: MaxUint32 if
+// there is none.
+func survey(w []float32) (all, least uint32) {
+	least = math.MaxUint32
+	for _, x := range w {
+		b := math.Float32bits(x)
+		all |= b
+		least = min(least, b&^(1<<31)-1)
+	}
+	return all, least
+}
+
+// codeSums returns the sums of Grid.Sums in any order.
+func codeSums(fields [7]float32, w []float32) (s [4]float64) {
+	g := gridOf(fields)
+	for _, x := range w {
+		a := float64(g.code(x) - g.Off)
+		s[0] += a
+		s[1] += float64(a * a)
+		s[2] += float64(x)
+		s[3] += float64(float64(x) * a)
+	}
+	return s
+}

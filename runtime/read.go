@@ -1,0 +1,398 @@
+package runtime
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"nibble/build"
+	"nibble/hf"
+	"nibble/internal/half"
+	"nibble/internal/kernel"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// reader lays the matrices of a build out in memory, several at a time.
+type reader struct {
+	b       *build.Build
+	m       *Model
+	threads int
+	cpus    []int      // to which they are pinned
+	mu      sync.Mutex // of the model's weights and columns
+}
+
+// take is arena.take for several threads.
+func (l *reader) take(n int) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.m.weights.take(n)
+}
+
+// share is Model.share for several threads.
+func (l *reader) share(c *columns) *columns {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.m.share(c)
+}
+
+// stripSize is about how many elements are read at a time: formats that keep columns together are slow in narrow strips.
+const stripSize = 12 << 20
+
+// strips runs f over n rows of k elements in strips.
+func strips(n, k int, f func(row, rows int) error) error {
+	per := max(readAhead, stripSize/k/readAhead*readAhead)
+	for row := 0; row < n; row += per {
+		if err := f(row, min(per, n-row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// source is where the rows of a matrix come from.
+type source struct {
+	*matrix
+	name   string
+	row0   int                             // first of its rows in the tensor
+	linear quant.Linear                    // of a quantized matrix
+	read   func(dst []byte, row int) error // rows of a matrix of floats
+}
+
+// open looks at rows row0 to row0+n of a row of the table; they are to be panels, unless floats are to stay as they are.
+func (l *reader) open(t *hf.Tensor, row0, n int, panels bool) (*source, error) {
+	s := &source{matrix: &matrix{n: n, k: t.In(), per: kernel.PanelRows}, name: t.Name, row0: row0}
+	if t.Source == "" {
+		s.linear = l.b.Linears[t.Module()]
+		if s.linear == nil {
+			return nil, fmt.Errorf("runtime: %s: its quantized tensors cannot be read", t.Name)
+		}
+		if rows, k := s.linear.Shape(); rows != t.Out() || k != s.k {
+			return nil, fmt.Errorf("runtime: %s is [%d,%d], the model needs [%d,%d]", t.Name, rows, k, t.Out(), s.k)
+		}
+		return s, l.probe(s)
+	}
+	x, _ := l.b.Set.Lookup(t.Source)
+	if !x.DType.IsFloat() || x.DType == safetensors.F64 {
+		return nil, fmt.Errorf("runtime: %s is %s: weights are BF16, F16 or F32", t.Name, x.DType)
+	}
+	s.dtype = x.DType
+	size := x.DType.Bits() / 8
+	s.read = func(dst []byte, row int) error {
+		return l.b.Set.ReadAt(t.Source, dst, (t.Offset+int64(row0+row)*int64(s.k))*int64(size))
+	}
+	if t.Transposed {
+		var whole []byte
+		s.read = func(dst []byte, row int) error {
+			if whole == nil {
+				raw := make([]byte, t.Out()*s.k*size)
+				if err := l.b.Set.ReadAt(t.Source, raw, t.Offset*int64(size)); err != nil {
+					return err
+				}
+				whole = transpose(raw, s.k, t.Out(), size)
+			}
+			copy(dst, whole[(row0+row)*s.k*size:])
+			return nil
+		}
+	}
+	if panels {
+		s.storage, s.cols = pairs, l.share(newColumns([]int{0, s.k}))
+	}
+	return s, nil
+}
+
+// readAhead is what Linear.Rows wants the first row to be a multiple of.
+const readAhead = 32
+
+// probe learns from a few rows of a quantized matrix what all are like.
+func (l *reader) probe(s *source) error {
+	base := s.row0 / readAhead * readAhead
+	x, err := s.linear.Rows(base, min(readAhead, s.row0+s.n-base))
+	if err != nil {
+		return err
+	}
+	s.bits, s.zero, s.storage = x.Bits, x.Zero, codes4
+	if s.bits > 4 {
+		s.storage = codes8
+	}
+	starts := uniform(s.k, x.Group)
+	if x.GroupOf != nil {
+		starts, s.order = grouped(x.GroupOf, x.Groups())
+	}
+	s.cols = l.share(newColumns(starts))
+	return nil
+}
+
+// twins reports whether two matrices can share panels, sixteen rows of each.
+func (s *source) twins(o *source) bool {
+	return s.storage != floats && s.storage == o.storage && s.n == o.n && s.cols == o.cols && s.bits == o.bits && s.zero == o.zero &&
+		s.order == nil && o.order == nil
+}
+
+// lay reads a matrix, or two that share panels.
+func (l *reader) lay(list ...*source) error {
+	s := list[0]
+	if s.storage == floats {
+		size := s.dtype.Bits() / 8
+		var err error
+		if s.raw, err = l.take(s.n * s.k * size); err != nil {
+			return err
+		}
+		return strips(s.n, s.k, func(row, rows int) error { return s.read(s.raw[row*s.k*size:(row+rows)*s.k*size], row) })
+	}
+	for i, x := range list {
+		x.per = kernel.PanelRows / len(list)
+		x.first = i * x.per
+	}
+	raw, err := l.take(s.panels() * s.panelBytes())
+	if err != nil {
+		return err
+	}
+	if s.storage == pairs {
+		for _, x := range list {
+			x.raw = raw
+			if err := x.fillPairs(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	cells := s.panels() * s.cols.groups * kernel.PanelRows
+	var zeros []byte
+	if s.zero == quant.Integer {
+		if zeros, err = l.take(cells); err != nil {
+			return err
+		}
+	}
+	scales := make([]float32, cells)
+	var biases []float32
+	if s.zero == quant.Float {
+		biases = make([]float32, cells)
+	}
+	for _, x := range list {
+		x.raw, x.zeros = raw, zeros
+		if err := x.fillCodes(scales, biases); err != nil {
+			return err
+		}
+	}
+	kind := smallest(scales, biases)
+	short, err := l.encode(scales, kind)
+	if err != nil {
+		return err
+	}
+	var shortBiases []byte
+	if biases != nil {
+		if shortBiases, err = l.encode(biases, kind); err != nil {
+			return err
+		}
+	}
+	for _, x := range list {
+		x.scale, x.scales, x.biases = kind, short, shortBiases
+	}
+	return nil
+}
+
+// fillPairs reads floats into panels of bfloat16.
+func (s *source) fillPairs() error {
+	size := s.dtype.Bits() / 8
+	values, short, padded := make([]float32, s.k), make([]byte, 2*s.k), make([]byte, 2*s.cols.padded)
+	return strips(s.n, s.k, func(row, rows int) error {
+		raw := make([]byte, rows*s.k*size)
+		if err := s.read(raw, row); err != nil {
+			return err
+		}
+		for i := range rows {
+			from := raw[i*s.k*size : (i+1)*s.k*size]
+			if s.dtype != safetensors.BF16 {
+				quant.DecodeFloats(values, from, s.dtype)
+				half.EncodeBF16(short, values)
+				from = short
+			}
+			copy(padded, from)
+			s.packPairs(row+i, padded)
+		}
+		return nil
+	})
+}
+
+// fillCodes reads codes and zero points into panels, scales and biases into lists in the order of panels.
+func (s *source) fillCodes(scales, biases []float32) error {
+	base := s.row0 / readAhead * readAhead
+	padded := make([]uint8, s.cols.padded)
+	return strips(s.row0+s.n-base, s.k, func(row, rows int) error {
+		x, err := s.linear.Rows(base+row, rows)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			r := base + row + i - s.row0
+			if r < 0 {
+				continue
+			}
+			s.packCodes(r, x.Codes[i*s.k:(i+1)*s.k], padded)
+			for g := range s.cols.groups {
+				cell, from := s.cell(r, g), i*s.cols.groups+g
+				scales[cell] = x.Scales[from]
+				if s.zeros != nil {
+					s.zeros[cell] = x.Zeros[from]
+				}
+				if biases != nil {
+					biases[cell] = x.Bias[from]
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// parallel calls f for every number below n, on all threads, and returns the error of the lowest that failed.
+func (l *reader) parallel(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(n, l.threads) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if errs[i] = f(i); errs[i] != nil {
+					next.Store(int64(n))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transpose turns [rows, cols] elements of size bytes into [cols, rows].
+func transpose(src []byte, rows, cols, size int) []byte {
+	dst := make([]byte, len(src))
+	for r := range rows {
+		for c := range cols {
+			copy(dst[(c*rows+r)*size:(c*rows+r+1)*size], src[(r*cols+c)*size:])
+		}
+	}
+	return dst
+}
+
+// grouped orders columns group by group, in file order inside a group, and returns where the groups start.
+func grouped(groupOf []int32, groups int) (starts []int, order []int32) {
+	starts = make([]int, groups+1)
+	for _, g := range groupOf {
+		starts[g+1]++
+	}
+	for i := range groups {
+		starts[i+1] += starts[i]
+	}
+	next := slices.Clone(starts)
+	order = make([]int32, len(groupOf))
+	for col, g := range groupOf {
+		order[next[g]] = int32(col)
+		next[g]++
+	}
+	return starts, order
+}
+
+// packCodes puts the codes of row r, which are in file order, into its panel.
+func (m *matrix) packCodes(r int, codes, padded []uint8) {
+	if m.order != nil {
+		for _, s := range m.cols.spans {
+			for i := range s.n {
+				padded[s.at+i] = codes[m.order[s.lo+i]]
+			}
+		}
+		codes = padded
+	} else if m.cols.padded != m.k {
+		pad(m.cols, padded, codes)
+		codes = padded
+	}
+	panel, lane := m.place(r)
+	to := m.raw[panel*m.panelBytes()+4*lane:]
+	if m.storage == codes8 {
+		for i := 0; i+4 <= len(codes); i += 4 {
+			copy(to[i/4*kernel.StepBytes:][:4], codes[i:])
+		}
+		return
+	}
+	for i := 0; i+8 <= len(codes); i += 8 {
+		v := binary.LittleEndian.Uint64(codes[i:])
+		binary.LittleEndian.PutUint32(to[i/8*kernel.StepBytes:], uint32(v)|uint32(v>>32)<<4)
+	}
+}
+
+// packPairs puts a padded row of bfloat16 into its panel.
+func (m *matrix) packPairs(r int, row []byte) {
+	panel, lane := m.place(r)
+	to := m.raw[panel*m.panelBytes()+4*lane:]
+	for i := 0; i+8 <= len(row); i += 8 {
+		v := binary.LittleEndian.Uint64(row[i:])
+		at := i / 4 * kernel.StepBytes
+		binary.LittleEndian.PutUint32(to[at:], uint32(v&0xffff|v>>32&0xffff<<16))
+		binary.LittleEndian.PutUint32(to[at+kernel.StepBytes:], uint32(v>>16&0xffff|v>>48<<16))
+	}
+}
+
+// smallest returns the smallest type that holds all values exactly.
+func smallest(values ...[]float32) kernel.Float {
+	holds := func(exact func(v float32) bool) bool {
+		for _, list := range values {
+			for _, v := range list {
+				if !exact(v) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	switch {
+	case holds(func(v float32) bool { return math.Float32bits(v)&0xffff == 0 }):
+		return kernel.BFloat16
+	case holds(func(v float32) bool { return half.RoundF16(v) == v }):
+		return kernel.Float16
+	}
+	return kernel.Float32
+}
+
+// encode stores values as a type.
+func (l *reader) encode(values []float32, f kernel.Float) ([]byte, error) {
+	b, err := l.take(len(values) * f.Size())
+	if err != nil {
+		return nil, err
+	}
+	switch f {
+	case kernel.BFloat16:
+		half.EncodeBF16(b, values)
+	case kernel.Float16:
+		half.EncodeF16(b, values)
+	default:
+		half.EncodeF32(b, values)
+	}
+	return b, nil
+}
+
+// vector reads a one-dimensional tensor as float32.
+func (l *reader) vector(t *hf.Tensor) ([]float32, error) {
+	x, _ := l.b.Set.Lookup(t.Source)
+	if !x.DType.IsFloat() || x.DType == safetensors.F64 {
+		return nil, fmt.Errorf("runtime: %s is %s: vectors are BF16, F16 or F32", t.Name, x.DType)
+	}
+	v := make([]float32, t.Elements())
+	size := x.DType.Bits() / 8
+	raw := make([]byte, len(v)*size)
+	if err := l.b.Set.ReadAt(t.Source, raw, t.Offset*int64(size)); err != nil {
+		return nil, err
+	}
+	quant.DecodeFloats(v, raw, x.DType)
+	return v, nil
+}
