@@ -2,8 +2,9 @@
 // specification; most have implementations in assembly too, which give the same bits.
 //
 // Sums of float products run over 16 lanes: lane l adds the products of the elements l, l+16, l+32 … in that order, each
-// product rounded to float32 first; then lane l takes lane l+8, l+4, l+2, l+1. Integer sums are exact. What a function
-// computes for one row or token depends on nothing else.
+// product rounded to float32 first; then lane l takes lane l+8, l+4, l+2, l+1. Panels (panel.go) add the columns of a block
+// up one after the other and then the blocks. Integer sums are exact. What a function computes for one row or token depends
+// on nothing else.
 //
 // # Sets
 //
