@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/stage ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego arm64 fuzz-short lint interop bench bench-go bench-model dist ci
+.PHONY: build generate test demo race purego kernels arm64 fuzz-short lint interop bench bench-go bench-model dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -37,6 +37,11 @@ race:
 purego:
 	$(GO) build -tags purego ./...
 	$(GO) test -tags purego ./...
+
+# What computes, under every set of kernels that this machine has but the best, which make test runs.
+KERNELS = ./asym ./awq ./compressed ./convert ./fidelity ./formats/... ./gptq ./internal/half ./internal/kernel ./quant ./runtime
+kernels:
+	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; NIBBLE_KERNEL=$$k $(GO) test $(KERNELS); done
 
 # Needs qemu-aarch64 (Debian: qemu-user).
 arm64:
@@ -68,4 +73,4 @@ bench-model:
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
-ci: lint generate test race purego arm64 fuzz-short interop
+ci: lint generate test race purego kernels arm64 fuzz-short interop

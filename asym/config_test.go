@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"nibble/formats/formattest"
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -128,7 +129,7 @@ func TestShrink(t *testing.T) {
 		even[i] = float32(i) / 16
 	}
 	codes := make([]uint8, 16)
-	if s, b := shrinkGroup(codes, even, safetensors.BF16); s != 0.0625 || b != 0.5 || codes[0] != 0 || codes[15] != 15 {
+	if s, b := shrinkGroup(new(kernel.Trials), codes, even, safetensors.BF16); s != 0.0625 || b != 0.5 || codes[0] != 0 || codes[15] != 15 {
 		t.Errorf("an exact grid: scale %v, zero %v, codes %v", s, b, codes)
 	}
 	outlier := make([]float32, 64)
@@ -137,7 +138,7 @@ func TestShrink(t *testing.T) {
 	}
 	outlier[0], outlier[1] = -1.1, 1.1
 	codes = make([]uint8, 64)
-	s, _ := shrinkGroup(codes, outlier, safetensors.BF16)
+	s, _ := shrinkGroup(new(kernel.Trials), codes, outlier, safetensors.BF16)
 	if full := quant.RoundScale(2.2/15, safetensors.BF16); s >= full {
 		t.Errorf("scale %v with an outlier, want less than %v", s, full)
 	}

@@ -16,25 +16,28 @@ import (
 //	shrink    the cpu_int4 exporter's search, see shrinkGroup
 //	search    SearchGroup, then the nearest codes
 func NewSolver(s quant.Spec) (quant.Solver, error) {
-	var solve func(codes []uint8, w, d []float32) (scale, bias float32)
+	var solve func(t *kernel.Trials, codes []uint8, w, d []float32) (scale, bias float32)
 	switch s.Method {
 	case quant.RTN:
-		solve = func(codes []uint8, w, _ []float32) (float32, float32) {
+		solve = func(_ *kernel.Trials, codes []uint8, w, _ []float32) (float32, float32) {
 			lo, hi := quant.Extremes(w)
 			return encodeAt(codes, w, grid(spanOf(lo, hi)/15, lo, s.Scale))
 		}
 	case quant.Shrink:
-		solve = func(codes []uint8, w, _ []float32) (float32, float32) { return shrinkGroup(codes, w, s.Scale) }
+		solve = func(t *kernel.Trials, codes []uint8, w, _ []float32) (float32, float32) {
+			return shrinkGroup(t, codes, w, s.Scale)
+		}
 	case quant.Search:
-		solve = func(codes []uint8, w, d []float32) (float32, float32) {
-			return encodeAt(codes, w, SearchGroup(w, d, s.Scale))
+		solve = func(t *kernel.Trials, codes []uint8, w, d []float32) (float32, float32) {
+			return encodeAt(codes, w, search(t, w, d, s.Scale))
 		}
 	default:
 		return nil, fmt.Errorf("asym: method %q on a grid with a float zero: it can be %q, %q or %q", s.Method, quant.RTN, quant.Shrink, quant.Search)
 	}
 	return func(m *quant.Matrix, w, d []float32) {
+		t := new(kernel.Trials)
 		m.EachGroup(w, d, func(slot int, w, d []float32, codes []uint8) {
-			m.Scales[slot], m.Bias[slot] = solve(codes, w, d)
+			m.Scales[slot], m.Bias[slot] = solve(t, codes, w, d)
 		})
 	}, nil
 }
@@ -79,14 +82,23 @@ func encodeAt(codes []uint8, w []float32, g Grid) (scale, bias float32) {
 //
 // The codes belong to the unrounded s and zero; these are rounded to their stored type afterwards. That costs a little
 // accuracy, which search does not give away, but the bytes are the exporter's.
-func shrinkGroup(codes []uint8, w []float32, d safetensors.DType) (scale, bias float32) {
+//
+// Factors that kernel.Trials proves to be worse than another are not tried.
+func shrinkGroup(t *kernel.Trials, codes []uint8, w []float32, d safetensors.DType) (scale, bias float32) {
 	lo, hi := quant.Extremes(w)
 	span := spanOf(lo, hi)
+	t.Reset()
+	for _, f := range [...]float64{1, 0.98, 0.96, 0.94, 0.92, 0.90, 0.88, 0.85} {
+		t.Add(float32(span*float32(f))/15, lo+float32(span*float32(1-f))/2, 0, 0, 15)
+	}
+	t.Sift(w, nil, max(-lo, hi), 16)
 	var s, base float32
 	least := math.Inf(1)
-	for _, f := range [...]float64{1, 0.98, 0.96, 0.94, 0.92, 0.90, 0.88, 0.85} {
-		s1 := float32(span*float32(f)) / 15
-		lo1 := lo + float32(span*float32(1-f))/2
+	for i := range t.Len() {
+		if !t.Worth(i) {
+			continue
+		}
+		s1, lo1, _ := t.At(i)
 		var sum float64
 		for _, x := range w {
 			e := float64(float32(kernel.Nearest((x-lo1)/s1, 0, 15)*s1) + lo1 - x)
@@ -96,16 +108,15 @@ func shrinkGroup(codes []uint8, w []float32, d safetensors.DType) (scale, bias f
 			s, base, least = s1, lo1, sum
 		}
 	}
-	for i, x := range w {
-		codes[i] = uint8(kernel.Nearest((x-base)/s, 0, 15))
-	}
+	k := kernel.Grid{Scale: s, Sub: base, Hi: 15}
+	k.Encode(codes, w)
 	return quant.RoundScale(s, d), quant.Round(base+float32(8*s), d)
 }
 
 // factors shrink the two halves of the range in a search.
 var factors = [...]float32{1, 0.96, 0.92, 0.87, 0.82, 0.76}
 
-// SearchGroup returns the grid with the smallest Σ d (s·(q − 8) + b − w)². w is not empty, d is positive. Candidates, of
+// SearchGroup returns the grid with the smallest Σ d (s·(q − 8) + b − w)². w is not empty, d is positive, or nil for ones. Candidates, of
 // which the earlier wins a tie, are rounded to the stored type before the codes are chosen:
 //
 //	c = (max w + min w)/2, h = (max w − min w)/2
@@ -114,6 +125,11 @@ var factors = [...]float32{1, 0.96, 0.92, 0.87, 0.82, 0.76}
 //
 // Sums of errors are kernel.GridError's, those of least squares float64 in the order of the columns.
 func SearchGroup(w, d []float32, t safetensors.DType) Grid {
+	return search(new(kernel.Trials), w, d, t)
+}
+
+// search is SearchGroup. Candidates that kernel.Trials proves to be worse than another are not tried.
+func search(trials *kernel.Trials, w, d []float32, t safetensors.DType) Grid {
 	lo, hi := quant.Extremes(w)
 	c, h := hi/2+lo/2, hi/2-lo/2
 	var best Grid
@@ -123,15 +139,29 @@ func SearchGroup(w, d []float32, t safetensors.DType) Grid {
 			best, least = g, e
 		}
 	}
+	trials.Reset()
 	for _, p := range factors {
 		for _, r := range factors {
 			first, last := c-float32(h*p), c+float32(h*r)
-			try(grid(min(last-first, math.MaxFloat32)/15, first, t))
+			g := grid(min(last-first, math.MaxFloat32)/15, first, t)
+			trials.Add(g.Scale, g.Bias, 0, -8, 7)
+		}
+	}
+	most := max(-lo, hi)
+	trials.Sift(w, d, most, 16)
+	for i := range trials.Len() {
+		if trials.Worth(i) {
+			s, b, _ := trials.At(i)
+			try(Grid{s, b})
 		}
 	}
 	for range 2 {
-		if s, first, ok := best.leastSquares(w, d); ok {
+		was := best
+		if s, first, ok := best.leastSquares(w, d, most); ok {
 			try(grid(s, first, t))
+		}
+		if best == was {
+			break // the second round would be the same
 		}
 	}
 	return best
@@ -144,18 +174,18 @@ func (g Grid) groupError(w, d []float32) float64 {
 }
 
 // leastSquares solves the normal equations of Σ d (s·q + b − w)² for s and b, the value of code 0, unless the codes are
-// (nearly) all equal.
-func (g Grid) leastSquares(w, d []float32) (s, b float32, ok bool) {
+// (nearly) all equal. A nil d stands for ones; most is the largest magnitude in w.
+func (g Grid) leastSquares(w, d []float32, most float32) (s, b float32, ok bool) {
 	var sd, sq, sqq, sw, sqw float64
-	d = d[:len(w)]
-	for i, x := range w {
-		q, di, xi := float64(g.code(x)+8), float64(d[i]), float64(x)
-		dq := float64(di * q)
-		sd += di
-		sq += dq
-		sqq += float64(dq * q)
-		sw += float64(di * xi)
-		sqw += float64(dq * xi)
+	exact := false
+	if d == nil {
+		k := g.kernel()
+		k.Off = -8
+		sd = float64(len(w))
+		sq, sqq, sw, sqw, exact = k.Sums(w, most)
+	}
+	if !exact {
+		sd, sq, sqq, sw, sqw = g.sums(w, d)
 	}
 	det := float64(sd*sqq) - float64(sq*sq)
 	if det <= float64(1e-7*float64(sd*sqq)) {
@@ -164,4 +194,22 @@ func (g Grid) leastSquares(w, d []float32) (s, b float32, ok bool) {
 	s = float32((float64(sd*sqw) - float64(sq*sw)) / det)
 	b = float32((float64(sqq*sw) - float64(sq*sqw)) / det)
 	return s, b, true
+}
+
+// sums returns Σ d, Σ d·q, Σ d·q², Σ d·w and Σ d·q·w in the order of w.
+func (g Grid) sums(w, d []float32) (sd, sq, sqq, sw, sqw float64) {
+	di := 1.0
+	for i, x := range w {
+		if d != nil {
+			di = float64(d[i])
+		}
+		q, xi := float64(g.code(x)+8), float64(x)
+		dq := float64(di * q)
+		sd += di
+		sq += dq
+		sqq += float64(dq * q)
+		sw += float64(di * xi)
+		sqw += float64(dq * xi)
+	}
+	return sd, sq, sqq, sw, sqw
 }

@@ -36,8 +36,9 @@ func NewSolver(s quant.Spec) (quant.Solver, error) {
 		}, nil
 	case quant.Search:
 		return func(m *quant.Matrix, w, d []float32) {
+			t := new(kernel.Trials)
 			m.EachGroup(w, d, func(slot int, w, d []float32, codes []uint8) {
-				g := SearchGroup(w, d, m.Bits, s.Scale)
+				g := search(t, w, d, m.Bits, s.Scale)
 				g.Encode(codes, w)
 				m.Scales[slot], m.Zeros[slot] = g.Scale, uint8(g.Zero)
 			})
@@ -65,8 +66,8 @@ func rtn(w []float32, s quant.Spec, round func(float32) float32) quant.IntGrid {
 // factors shrink the two ends of the range in a search.
 var factors = [...]float32{1, 0.96, 0.92, 0.87, 0.82, 0.76}
 
-// SearchGroup returns the grid with the smallest Σ d (ŵ − w)². d is positive. Candidates, of which the earlier wins a tie;
-// the scale is rounded to its stored type before z and the codes are chosen:
+// SearchGroup returns the grid with the smallest Σ d (ŵ − w)². d is positive, or nil for ones. Candidates, of which the
+// earlier wins a tie; the scale is rounded to its stored type before z and the codes are chosen:
 //
 //	for p and, inside, r in 1, .96, .92, .87, .82, .76:   s = (hi·p − lo·r)/L, z = clamp(rint(−lo·r/s), 0, L)
 //	                                                      lo = min(0, min w), hi = max(0, max w)
@@ -75,6 +76,11 @@ var factors = [...]float32{1, 0.96, 0.92, 0.87, 0.82, 0.76}
 //
 // Sums of errors are kernel.GridError's, those of least squares float64 in the order of the columns.
 func SearchGroup(w, d []float32, bits int, scale safetensors.DType) quant.IntGrid {
+	return search(new(kernel.Trials), w, d, bits, scale)
+}
+
+// search is SearchGroup. Candidates that kernel.Trials proves to be worse than another are not tried.
+func search(t *kernel.Trials, w, d []float32, bits int, scale safetensors.DType) quant.IntGrid {
 	top := float32(int(1)<<bits - 1)
 	var best quant.IntGrid
 	least := math.Inf(1)
@@ -84,19 +90,30 @@ func SearchGroup(w, d []float32, bits int, scale safetensors.DType) quant.IntGri
 			best, least = g, e
 		}
 	}
-	tryOffset := func(s, b float32) { // the grid of step s whose code 0 is nearest to b
+	offset := func(s, b float32) (float32, float32) { // the grid of step s whose code 0 is nearest to b
 		s = quant.RoundScale(s, scale)
-		try(s, kernel.Nearest(-b/s, 0, top))
+		return s, kernel.Nearest(-b/s, 0, top)
 	}
 	lo, hi := span(w)
+	most := max(-lo, hi)
+	t.Reset()
 	for _, p := range factors {
 		for _, r := range factors {
-			tryOffset(max(float32(hi*p)-float32(lo*r), 1e-12)/top, lo*r)
+			s, z := offset(max(float32(hi*p)-float32(lo*r), 1e-12)/top, lo*r)
+			t.Add(s, 0, z, 0, top)
+		}
+	}
+	t.Sift(w, d, most, top+1)
+	for i := range t.Len() {
+		if t.Worth(i) {
+			s, _, lowest := t.At(i)
+			try(s, 0-lowest)
 		}
 	}
 	for range 2 {
-		if s, ok := best.LeastSquares(w, d); ok {
-			tryOffset(s, -best.Zero*s)
+		was := best
+		if s, ok := best.LeastSquares(w, d, most); ok {
+			try(offset(s, -best.Zero*s))
 		}
 		z := best.Zero
 		if z > 0 {
@@ -104,6 +121,9 @@ func SearchGroup(w, d []float32, bits int, scale safetensors.DType) quant.IntGri
 		}
 		if z < top {
 			try(best.Scale, z+1)
+		}
+		if best == was {
+			break // the second round would be the same
 		}
 	}
 	return best

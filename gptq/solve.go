@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -35,8 +36,9 @@ func NewSolver(s quant.Spec) (quant.Solver, error) {
 		}, nil
 	case quant.Search:
 		return func(m *quant.Matrix, w, d []float32) {
+			t := new(kernel.Trials)
 			m.EachGroup(w, d, func(slot int, w, d []float32, codes []uint8) {
-				g := SearchGroup(w, d, m.Bits, s.Scale, s.Signed)
+				g := search(t, w, d, m.Bits, s.Scale, s.Signed)
 				m.Scales[slot] = g.Scale
 				g.Encode(codes, w)
 			})
@@ -78,7 +80,7 @@ func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^
 // for a finer step.
 var ratios = [...]float32{6.75, 7, 7.25, 7.5, 7.75, 8, 8.25, 8.5, 8.75, 9, 9.5, 10, 10.5, 11}
 
-// SearchGroup returns the symmetric grid with the smallest Σ d (ŵ − w)². d is positive. The candidates, of which the
+// SearchGroup returns the symmetric grid with the smallest Σ d (ŵ − w)². d is positive, or nil for ones. The candidates, of which the
 // earlier wins a tie, are each rounded to the stored type before the codes are chosen:
 //
 //	s = m/t, m = max|w|, for fourteen t from 6.75 to 11 at 4 bits. At 8 bits they are 16 times as many, after 127, 127.5
@@ -88,6 +90,11 @@ var ratios = [...]float32{6.75, 7, 7.25, 7.5, 7.75, 8, 8.25, 8.5, 8.75, 9, 9.5, 
 //
 // Sums of errors are kernel.GridError's, those of least squares float64 in the order of the columns.
 func SearchGroup(w, d []float32, bits int, scale safetensors.DType, signed bool) quant.IntGrid {
+	return search(new(kernel.Trials), w, d, bits, scale, signed)
+}
+
+// search is SearchGroup. Candidates that kernel.Trials proves to be worse than another are not tried.
+func search(t *kernel.Trials, w, d []float32, bits int, scale safetensors.DType, signed bool) quant.IntGrid {
 	var best quant.IntGrid
 	least := math.Inf(1)
 	try := func(s float32) {
@@ -96,24 +103,39 @@ func SearchGroup(w, d []float32, bits int, scale safetensors.DType, signed bool)
 			best, least = g, e
 		}
 	}
+	grid := quant.SymmetricGrid(0, bits)
+	add := func(s float32) { t.Add(quant.RoundScale(s, scale), 0, grid.Zero, 0, grid.Top) }
 	sweep := func(m float32) {
 		if bits == 8 {
 			for _, t := range [...]float32{127, 127.5, 128} {
-				try(m / t)
+				add(m / t)
 			}
 		}
 		for _, t := range ratios {
-			try(m / (t * float32(int(1)<<bits) / 16))
+			add(m / (t * float32(int(1)<<bits) / 16))
 		}
 	}
-	m := max(abs(largest(w)), 1e-12)
+	most := abs(largest(w))
+	m := max(most, 1e-12)
+	t.Reset()
 	sweep(m)
 	if signed {
 		sweep(-m)
 	}
-	for range 2 {
-		if s, ok := best.LeastSquares(w, d); ok {
+	t.Sift(w, d, most, grid.Top+1)
+	for i := range t.Len() {
+		if t.Worth(i) {
+			s, _, _ := t.At(i)
 			try(s)
+		}
+	}
+	for range 2 {
+		was := best
+		if s, ok := best.LeastSquares(w, d, most); ok {
+			try(s)
+		}
+		if best == was {
+			break // the second round would be the same
 		}
 	}
 	return best

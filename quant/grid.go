@@ -34,6 +34,13 @@ func (s Spec) CheckGroups(k int) error {
 // Round rounds a finite f to the type in which it is stored: BF16, F16 or F32. What is beyond the type's range becomes
 // its largest value, since an infinity would make every weight of the group NaN.
 func Round(f float32, d safetensors.DType) float32 {
+	if b := math.Float32bits(f); d == safetensors.BF16 && b&^(1<<31) < 0x7f000000 {
+		return math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff) // cannot go beyond the range
+	}
+	return round(f, d)
+}
+
+func round(f float32, d safetensors.DType) float32 {
 	var limit float32
 	switch d {
 	case safetensors.BF16:
@@ -52,6 +59,13 @@ func Round(f float32, d safetensors.DType) float32 {
 // keeping the sign. It is 2^-24 in F16, the smallest value of all, and 2^-126 in BF16 and F32, below which float32
 // loses precision and some processors flush to zero.
 func RoundScale(s float32, d safetensors.DType) float32 {
+	if b := math.Float32bits(s); d == safetensors.BF16 && b&^(1<<31)-0x00800000 < 0x7f000000-0x00800000 {
+		return math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff) // from 2^-126 to 2^127, the most of a search
+	}
+	return roundScale(s, d)
+}
+
+func roundScale(s float32, d safetensors.DType) float32 {
 	least := float32(0x1p-126)
 	if d == safetensors.F16 {
 		least = 0x1p-24
@@ -98,19 +112,17 @@ func DecodeFloats(dst []float32, src []byte, d safetensors.DType) {
 func Extremes(w []float32) (lo, hi float32) { return kernel.Extremes(w) }
 
 // EachGroup calls solve for every group of the matrix with the group's slot in Scales, its weights of w [m.N, m.K], the
-// weights d of their columns and the codes to be set. A nil d stands for ones.
+// weights d of their columns, nil if d is, and the codes to be set.
 func (m *Matrix) EachGroup(w, d []float32, solve func(slot int, w, d []float32, codes []uint8)) {
-	if d == nil {
-		d = make([]float32, m.K)
-		for k := range d {
-			d[k] = 1
-		}
-	}
 	groups := m.Groups()
 	for n := range m.N {
 		for g := range groups {
 			lo, hi := g*m.Group, min((g+1)*m.Group, m.K)
-			solve(n*groups+g, w[n*m.K+lo:n*m.K+hi], d[lo:hi], m.Codes[n*m.K+lo:n*m.K+hi])
+			var part []float32
+			if d != nil {
+				part = d[lo:hi]
+			}
+			solve(n*groups+g, w[n*m.K+lo:n*m.K+hi], part, m.Codes[n*m.K+lo:n*m.K+hi])
 		}
 	}
 }

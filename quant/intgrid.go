@@ -33,24 +33,41 @@ func (g IntGrid) EncodeBF16(codes []uint8, w []float32) {
 	k.EncodeBF16(codes, w)
 }
 
-// Error returns Σ d (s·(q − z) − w)² for the nearest codes, summed as kernel.GridError does.
+// Error returns Σ d (s·(q − z) − w)² for the nearest codes, summed as kernel.GridError does. A nil d stands for ones.
 func (g IntGrid) Error(w, d []float32) float64 {
 	k := g.kernel()
 	return kernel.GridError(&k, w, d)
 }
 
-// LeastSquares returns the best scale for the codes of w, Σ d·w·a / Σ d·a² with a = q − z, unless every a is 0.
-func (g IntGrid) LeastSquares(w, d []float32) (scale float32, ok bool) {
+// LeastSquares returns the best scale for the codes of w, Σ d·w·a / Σ d·a² with a = q − z, unless every a is 0. A nil d stands
+// for ones; most is the largest magnitude in w.
+func (g IntGrid) LeastSquares(w, d []float32, most float32) (scale float32, ok bool) {
 	var wa, aa float64
-	d = d[:len(w)]
-	for i, x := range w {
-		a := float64(g.code(x) - g.Zero)
-		da := float64(float64(d[i]) * a)
-		wa += float64(da * float64(x))
-		aa += float64(da * a)
+	exact := false
+	if d == nil {
+		k := g.kernel()
+		_, aa, _, wa, exact = k.Sums(w, most)
+	}
+	if !exact {
+		wa, aa = g.sums(w, d)
 	}
 	if aa == 0 {
 		return 0, false
 	}
 	return float32(wa / aa), true
+}
+
+// sums returns Σ d·w·a and Σ d·a² in the order of w.
+func (g IntGrid) sums(w, d []float32) (wa, aa float64) {
+	di := 1.0
+	for i, x := range w {
+		if d != nil {
+			di = float64(d[i])
+		}
+		a := float64(g.code(x) - g.Zero)
+		da := float64(di * a)
+		wa += float64(da * float64(x))
+		aa += float64(da * a)
+	}
+	return wa, aa
 }

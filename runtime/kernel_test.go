@@ -10,20 +10,6 @@ import (
 
 // Every set of kernels gives the logits of the generic one, bit for bit, in every mode.
 func TestKernels(t *testing.T) {
-	was, err := kernel.Active()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := kernel.Select(was); err != nil {
-			t.Error(err)
-		}
-	})
-	use := func(name string) {
-		if err := kernel.Select(name); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for i, family := range []string{"llama-llama3", "qwen3moe", "gemma2", "gpt2", "spark2_5"} {
 		g := readGolden(t, family)
 		format := formats.All[i%len(formats.All)]
@@ -33,10 +19,10 @@ func TestKernels(t *testing.T) {
 			if mode >= A8 {
 				b = quantized
 			}
-			use("generic")
+			kernel.Use(t, "generic")
 			want := run(t, load(t, b, mode, 2), g.Tokens, KVF32)
 			for _, name := range kernel.Names() {
-				use(name)
+				kernel.Use(t, name)
 				same(t, fmt.Sprintf("%s, %s, mode %d: ", family, name, mode), run(t, load(t, b, mode, 2), g.Tokens, KVF32), want, 0)
 			}
 		}

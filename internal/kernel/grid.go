@@ -5,15 +5,16 @@ import "nibble/internal/half"
 // grids are the loops of the quantizers of a set. Lengths are multiples of 16, whose tails the caller does, and may be 0.
 type grids struct {
 	gridError  func(fields [7]float32, w, d []float32) [8]float64
-	plainError func(fields [7]float32, w []float32) [8]float64
+	plainError func(fields [7]float32, w []float32) float64
 	encode     func(fields [7]float32, w []float32, codes []uint8)
 	encodeBF16 func(fields [7]float32, w []float32, codes []uint8)
-	coarse     func(sums, inverse, sub, lo, hi, w []float32) // w of any length
+	coarse     func(sums, inverse, lo, hi, w []float32)      // w of any length
+	shifted    func(sums, inverse, lo, hi, sub, w []float32) // w of any length
 	survey     func(w []float32) (all, least uint32)
 	codeSums   func(fields [7]float32, w []float32) [4]float64
 }
 
-var gridsGeneric = grids{gridError, plainError, encode, encodeBF16, coarse, survey, codeSums}
+var gridsGeneric = grids{gridError, plainError, encode, encodeBF16, coarse, shifted, survey, codeSums}
 
 // Grid is the grid of one group in a search: a weight x gets the code q = clamp(rint((x − Sub)/Scale + Add), Lo, Hi), ties
 // to even, and becomes (q − Off)·Scale + Bias. Scale is not 0; Lo and Hi are integers of at most 2^21.
@@ -83,12 +84,11 @@ func encodeBF16(fields [7]float32, w []float32, codes []uint8) {
 // l, l+8, l+16 … in that order, then lane l takes lane l+4, l+2, l+1.
 func GridError(g *Grid, w, d []float32) float64 {
 	n := len(w) &^ 15
+	if d == nil && n == len(w) {
+		return active.plainError(g.fields(), w)
+	}
 	if d == nil {
-		s := active.plainError(g.fields(), w[:n])
-		for i := n; i < len(w); i++ {
-			s[i&7] += g.square(w[i], 1)
-		}
-		return foldEight(&s)
+		return plainError(g.fields(), w)
 	}
 	d = d[:len(w)]
 	s := active.gridError(g.fields(), w[:n], d[:n])
@@ -121,14 +121,12 @@ func gridError(fields [7]float32, w, d []float32) (s [8]float64) {
 	return
 }
 
-// plainError is gridError for a d of ones.
-func plainError(fields [7]float32, w []float32) (s [8]float64) {
+// plainError is GridError for a d of ones. Any length will do.
+func plainError(fields [7]float32, w []float32) float64 {
 	g := gridOf(fields)
-	for i := 0; i+8 <= len(w); i += 8 {
-		x := (*[8]float32)(w[i:])
-		for l := range s {
-			s[l] += g.square(x[l], 1)
-		}
+	var s [8]float64
+	for i, x := range w {
+		s[i&7] += g.square(x, 1)
 	}
-	return
+	return foldEight(&s)
 }

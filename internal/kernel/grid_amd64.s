@@ -56,9 +56,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func plainErrorAVX2(g [7]float32, w []float32) [8]float64
-// Requires: AVX
-TEXT ·plainErrorAVX2(SB), NOSPLIT, $0-120
+// func plainErrorAVX2(g [7]float32, w []float32) float64
+// Requires: AVX, SSE2
+TEXT ·plainErrorAVX2(SB), NOSPLIT, $0-64
 	VBROADCASTSS g_0+0(FP), Y0
 	VBROADCASTSS g_1+4(FP), Y1
 	VBROADCASTSS g_2+8(FP), Y2
@@ -97,8 +97,12 @@ loop:
 	JNZ          loop
 
 done:
-	VMOVUPS Y7, ret_0+56(FP)
-	VMOVUPS Y8, ret_4+88(FP)
+	VADDPD       Y8, Y7, Y7
+	VEXTRACTF128 $0x01, Y7, X0
+	VADDPD       X0, X7, X7
+	VPERMILPD    $0x01, X7, X0
+	VADDSD       X0, X7, X7
+	MOVSD        X7, ret+56(FP)
 	VZEROUPPER
 	RET
 
@@ -227,14 +231,146 @@ done:
 	VZEROUPPER
 	RET
 
-// func coarseAVX2(sums []float32, inverse []float32, sub []float32, lo []float32, hi []float32, w []float32)
+// func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, w []float32)
 // Requires: AVX
-TEXT ·coarseAVX2(SB), NOSPLIT, $0-144
+TEXT ·coarseAVX2(SB), NOSPLIT, $0-120
 	MOVQ  sums_base+0(FP), AX
 	MOVQ  inverse_base+24(FP), CX
-	MOVQ  sub_base+48(FP), DX
-	MOVQ  lo_base+72(FP), BX
-	MOVQ  hi_base+96(FP), SI
+	MOVQ  lo_base+48(FP), DX
+	MOVQ  hi_base+72(FP), BX
+	MOVQ  w_base+96(FP), SI
+	MOVQ  w_len+104(FP), DI
+	MOVQ  sums_len+8(FP), R10
+	TESTQ R10, R10
+	JZ    done
+
+loop:
+	VMOVUPS (AX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (DX), Y4
+	VMOVUPS (BX), Y5
+	VXORPS  Y2, Y2, Y2
+	VMOVUPS 32(AX), Y6
+	VMOVUPS 32(CX), Y7
+	VMOVUPS 32(DX), Y8
+	VMOVUPS 32(BX), Y9
+	VXORPS  Y6, Y6, Y6
+	MOVQ    SI, R8
+	MOVQ    DI, R9
+	SUBQ    $0x04, R9
+	JLT     rest
+
+four:
+	VBROADCASTSS (R8), Y10
+	VMULPS       Y3, Y10, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VMULPS       Y7, Y10, Y0
+	VMAXPS       Y8, Y0, Y1
+	VMINPS       Y9, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y6, Y6
+	VBROADCASTSS 4(R8), Y10
+	VMULPS       Y3, Y10, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VMULPS       Y7, Y10, Y0
+	VMAXPS       Y8, Y0, Y1
+	VMINPS       Y9, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y6, Y6
+	VBROADCASTSS 8(R8), Y10
+	VMULPS       Y3, Y10, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VMULPS       Y7, Y10, Y0
+	VMAXPS       Y8, Y0, Y1
+	VMINPS       Y9, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y6, Y6
+	VBROADCASTSS 12(R8), Y10
+	VMULPS       Y3, Y10, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VMULPS       Y7, Y10, Y0
+	VMAXPS       Y8, Y0, Y1
+	VMINPS       Y9, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y6, Y6
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
+	JGE          four
+
+rest:
+	ADDQ $0x04, R9
+	JZ   stored
+
+weight:
+	VBROADCASTSS (R8), Y10
+	VMULPS       Y3, Y10, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VMULPS       Y7, Y10, Y0
+	VMAXPS       Y8, Y0, Y1
+	VMINPS       Y9, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y6, Y6
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          weight
+
+stored:
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y6, 32(AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, R10
+	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, w []float32)
+// Requires: AVX
+TEXT ·shiftedAVX2(SB), NOSPLIT, $0-144
+	MOVQ  sums_base+0(FP), AX
+	MOVQ  inverse_base+24(FP), CX
+	MOVQ  lo_base+48(FP), DX
+	MOVQ  hi_base+72(FP), BX
+	MOVQ  sub_base+96(FP), SI
 	MOVQ  w_base+120(FP), DI
 	MOVQ  w_len+128(FP), R8
 	MOVQ  sums_len+8(FP), R11
@@ -242,46 +378,125 @@ TEXT ·coarseAVX2(SB), NOSPLIT, $0-144
 	JZ    done
 
 loop:
-	VMOVUPS (CX), Y2
-	VMOVUPS (DX), Y3
-	VMOVUPS (BX), Y4
-	VMOVUPS (SI), Y5
-	VXORPS  Y6, Y6, Y6
-	VMOVUPS 32(CX), Y7
-	VMOVUPS 32(DX), Y8
-	VMOVUPS 32(BX), Y9
-	VMOVUPS 32(SI), Y10
-	VXORPS  Y11, Y11, Y11
+	VMOVUPS (AX), Y2
+	VMOVUPS (CX), Y3
+	VMOVUPS (DX), Y4
+	VMOVUPS (BX), Y5
+	VMOVUPS (SI), Y6
+	VXORPS  Y2, Y2, Y2
+	VMOVUPS 32(AX), Y7
+	VMOVUPS 32(CX), Y8
+	VMOVUPS 32(DX), Y9
+	VMOVUPS 32(BX), Y10
+	VMOVUPS 32(SI), Y11
+	VXORPS  Y7, Y7, Y7
 	MOVQ    DI, R9
 	MOVQ    R8, R10
-	TESTQ   R10, R10
-	JZ      stored
+	SUBQ    $0x04, R10
+	JLT     rest
 
-weight:
+four:
 	VBROADCASTSS (R9), Y12
-	VSUBPS       Y3, Y12, Y0
-	VMULPS       Y2, Y0, Y0
+	VSUBPS       Y6, Y12, Y0
+	VMULPS       Y3, Y0, Y0
 	VMAXPS       Y4, Y0, Y1
 	VMINPS       Y5, Y1, Y1
 	VROUNDPS     $0x00, Y1, Y1
 	VSUBPS       Y0, Y1, Y1
 	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y6, Y6
-	VSUBPS       Y8, Y12, Y0
-	VMULPS       Y7, Y0, Y0
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y11, Y12, Y0
+	VMULPS       Y8, Y0, Y0
 	VMAXPS       Y9, Y0, Y1
 	VMINPS       Y10, Y1, Y1
 	VROUNDPS     $0x00, Y1, Y1
 	VSUBPS       Y0, Y1, Y1
 	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y11, Y11
+	VADDPS       Y1, Y7, Y7
+	VBROADCASTSS 4(R9), Y12
+	VSUBPS       Y6, Y12, Y0
+	VMULPS       Y3, Y0, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y11, Y12, Y0
+	VMULPS       Y8, Y0, Y0
+	VMAXPS       Y9, Y0, Y1
+	VMINPS       Y10, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y7, Y7
+	VBROADCASTSS 8(R9), Y12
+	VSUBPS       Y6, Y12, Y0
+	VMULPS       Y3, Y0, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y11, Y12, Y0
+	VMULPS       Y8, Y0, Y0
+	VMAXPS       Y9, Y0, Y1
+	VMINPS       Y10, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y7, Y7
+	VBROADCASTSS 12(R9), Y12
+	VSUBPS       Y6, Y12, Y0
+	VMULPS       Y3, Y0, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y11, Y12, Y0
+	VMULPS       Y8, Y0, Y0
+	VMAXPS       Y9, Y0, Y1
+	VMINPS       Y10, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y7, Y7
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R10
+	JGE          four
+
+rest:
+	ADDQ $0x04, R10
+	JZ   stored
+
+weight:
+	VBROADCASTSS (R9), Y12
+	VSUBPS       Y6, Y12, Y0
+	VMULPS       Y3, Y0, Y0
+	VMAXPS       Y4, Y0, Y1
+	VMINPS       Y5, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y11, Y12, Y0
+	VMULPS       Y8, Y0, Y0
+	VMAXPS       Y9, Y0, Y1
+	VMINPS       Y10, Y1, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMULPS       Y1, Y1, Y1
+	VADDPS       Y1, Y7, Y7
 	ADDQ         $0x04, R9
 	DECQ         R10
 	JNZ          weight
 
 stored:
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y11, 32(AX)
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y7, 32(AX)
 	ADDQ    $0x40, AX
 	ADDQ    $0x40, CX
 	ADDQ    $0x40, DX
@@ -459,9 +674,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func plainErrorAVX512(g [7]float32, w []float32) [8]float64
-// Requires: AVX, AVX512F
-TEXT ·plainErrorAVX512(SB), NOSPLIT, $0-120
+// func plainErrorAVX512(g [7]float32, w []float32) float64
+// Requires: AVX, AVX512F, SSE2
+TEXT ·plainErrorAVX512(SB), NOSPLIT, $0-64
 	VBROADCASTSS g_0+0(FP), Z0
 	VBROADCASTSS g_1+4(FP), Z1
 	VBROADCASTSS g_2+8(FP), Z2
@@ -499,7 +714,13 @@ loop:
 	JNZ           loop
 
 done:
-	VMOVUPS Z7, ret_0+56(FP)
+	VEXTRACTF64X4 $0x01, Z7, Y0
+	VADDPD        Y0, Y7, Y7
+	VEXTRACTF128  $0x01, Y7, X0
+	VADDPD        X0, X7, X7
+	VPERMILPD     $0x01, X7, X0
+	VADDSD        X0, X7, X7
+	MOVSD         X7, ret+56(FP)
 	VZEROUPPER
 	RET
 
@@ -593,14 +814,105 @@ done:
 	VZEROUPPER
 	RET
 
-// func coarseAVX512(sums []float32, inverse []float32, sub []float32, lo []float32, hi []float32, w []float32)
+// func coarseAVX512(sums []float32, inverse []float32, lo []float32, hi []float32, w []float32)
 // Requires: AVX, AVX512F
-TEXT ·coarseAVX512(SB), NOSPLIT, $0-144
+TEXT ·coarseAVX512(SB), NOSPLIT, $0-120
 	MOVQ  sums_base+0(FP), AX
 	MOVQ  inverse_base+24(FP), CX
-	MOVQ  sub_base+48(FP), DX
-	MOVQ  lo_base+72(FP), BX
-	MOVQ  hi_base+96(FP), SI
+	MOVQ  lo_base+48(FP), DX
+	MOVQ  hi_base+72(FP), BX
+	MOVQ  w_base+96(FP), SI
+	MOVQ  w_len+104(FP), DI
+	MOVQ  sums_len+8(FP), R10
+	TESTQ R10, R10
+	JZ    done
+
+loop:
+	VMOVUPS (AX), Z2
+	VMOVUPS (CX), Z3
+	VMOVUPS (DX), Z4
+	VMOVUPS (BX), Z5
+	VXORPS  Y2, Y2, Y2
+	MOVQ    SI, R8
+	MOVQ    DI, R9
+	SUBQ    $0x04, R9
+	JLT     rest
+
+four:
+	VBROADCASTSS (R8), Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
+	VBROADCASTSS 4(R8), Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
+	VBROADCASTSS 8(R8), Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
+	VBROADCASTSS 12(R8), Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
+	JGE          four
+
+rest:
+	ADDQ $0x04, R9
+	JZ   stored
+
+weight:
+	VBROADCASTSS (R8), Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          weight
+
+stored:
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, R10
+	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func shiftedAVX512(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, w []float32)
+// Requires: AVX, AVX512F
+TEXT ·shiftedAVX512(SB), NOSPLIT, $0-144
+	MOVQ  sums_base+0(FP), AX
+	MOVQ  inverse_base+24(FP), CX
+	MOVQ  lo_base+48(FP), DX
+	MOVQ  hi_base+72(FP), BX
+	MOVQ  sub_base+96(FP), SI
 	MOVQ  w_base+120(FP), DI
 	MOVQ  w_len+128(FP), R8
 	MOVQ  sums_len+8(FP), R11
@@ -608,32 +920,78 @@ TEXT ·coarseAVX512(SB), NOSPLIT, $0-144
 	JZ    done
 
 loop:
-	VMOVUPS (CX), Z2
-	VMOVUPS (DX), Z3
-	VMOVUPS (BX), Z4
-	VMOVUPS (SI), Z5
-	VXORPS  Y6, Y6, Y6
+	VMOVUPS (AX), Z2
+	VMOVUPS (CX), Z3
+	VMOVUPS (DX), Z4
+	VMOVUPS (BX), Z5
+	VMOVUPS (SI), Z6
+	VXORPS  Y2, Y2, Y2
 	MOVQ    DI, R9
 	MOVQ    R8, R10
-	TESTQ   R10, R10
-	JZ      stored
+	SUBQ    $0x04, R10
+	JLT     rest
 
-weight:
+four:
 	VBROADCASTSS (R9), Z0
-	VSUBPS       Z3, Z0, Z0
-	VMULPS       Z2, Z0, Z0
+	VSUBPS       Z6, Z0, Z0
+	VMULPS       Z3, Z0, Z0
 	VMAXPS       Z4, Z0, Z1
 	VMINPS       Z5, Z1, Z1
 	VRNDSCALEPS  $0x00, Z1, Z1
 	VSUBPS       Z0, Z1, Z1
 	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z6, Z6
+	VADDPS       Z1, Z2, Z2
+	VBROADCASTSS 4(R9), Z0
+	VSUBPS       Z6, Z0, Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
+	VBROADCASTSS 8(R9), Z0
+	VSUBPS       Z6, Z0, Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
+	VBROADCASTSS 12(R9), Z0
+	VSUBPS       Z6, Z0, Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R10
+	JGE          four
+
+rest:
+	ADDQ $0x04, R10
+	JZ   stored
+
+weight:
+	VBROADCASTSS (R9), Z0
+	VSUBPS       Z6, Z0, Z0
+	VMULPS       Z3, Z0, Z0
+	VMAXPS       Z4, Z0, Z1
+	VMINPS       Z5, Z1, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VSUBPS       Z0, Z1, Z1
+	VMULPS       Z1, Z1, Z1
+	VADDPS       Z1, Z2, Z2
 	ADDQ         $0x04, R9
 	DECQ         R10
 	JNZ          weight
 
 stored:
-	VMOVUPS Z6, (AX)
+	VMOVUPS Z2, (AX)
 	ADDQ    $0x40, AX
 	ADDQ    $0x40, CX
 	ADDQ    $0x40, DX

@@ -7,8 +7,8 @@ package kernel
 // gridErrorAVX2 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.
 func gridErrorAVX2(g [7]float32, w []float32, d []float32) [8]float64
 
-// plainErrorAVX2 returns eight lanes of squared errors, of a multiple of 16 elements; plainError is the specification.
-func plainErrorAVX2(g [7]float32, w []float32) [8]float64
+// plainErrorAVX2 returns the sum of squared errors, of a multiple of 16 elements; plainError is the specification.
+func plainErrorAVX2(g [7]float32, w []float32) float64
 
 // encodeAVX2 stores the codes of a multiple of 16 elements; encode is the specification.
 func encodeAVX2(g [7]float32, w []float32, codes []uint8)
@@ -17,7 +17,10 @@ func encodeAVX2(g [7]float32, w []float32, codes []uint8)
 func encodeBF16AVX2(g [7]float32, w []float32, codes []uint8)
 
 // coarseAVX2 measures a multiple of 16 candidates; coarse is the specification.
-func coarseAVX2(sums []float32, inverse []float32, sub []float32, lo []float32, hi []float32, w []float32)
+func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, w []float32)
+
+// shiftedAVX2 measures a multiple of 16 candidates; shifted is the specification.
+func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, w []float32)
 
 // surveyAVX2 looks at a multiple of 16 elements; survey is the specification.
 func surveyAVX2(w []float32) (all uint32, least uint32)
@@ -28,8 +31,8 @@ func codeSumsAVX2(g [7]float32, w []float32) [4]float64
 // gridErrorAVX512 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.
 func gridErrorAVX512(g [7]float32, w []float32, d []float32) [8]float64
 
-// plainErrorAVX512 returns eight lanes of squared errors, of a multiple of 16 elements; plainError is the specification.
-func plainErrorAVX512(g [7]float32, w []float32) [8]float64
+// plainErrorAVX512 returns the sum of squared errors, of a multiple of 16 elements; plainError is the specification.
+func plainErrorAVX512(g [7]float32, w []float32) float64
 
 // encodeAVX512 stores the codes of a multiple of 16 elements; encode is the specification.
 func encodeAVX512(g [7]float32, w []float32, codes []uint8)
@@ -38,7 +41,10 @@ func encodeAVX512(g [7]float32, w []float32, codes []uint8)
 func encodeBF16AVX512(g [7]float32, w []float32, codes []uint8)
 
 // coarseAVX512 measures a multiple of 16 candidates; coarse is the specification.
-func coarseAVX512(sums []float32, inverse []float32, sub []float32, lo []float32, hi []float32, w []float32)
+func coarseAVX512(sums []float32, inverse []float32, lo []float32, hi []float32, w []float32)
+
+// shiftedAVX512 measures a multiple of 16 candidates; shifted is the specification.
+func shiftedAVX512(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, w []float32)
 
 // surveyAVX512 looks at a multiple of 16 elements; survey is the specification.
 func surveyAVX512(w []float32) (all uint32, least uint32)

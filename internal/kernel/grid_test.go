@@ -59,6 +59,12 @@ func testGridError(t *testing.T) {
 			if got, want := GridError(&g, w, append(d, 99)), plainGridError(g, w, d); math.Float64bits(got) != math.Float64bits(want) {
 				t.Fatalf("%+v, length %d: %v, want %v", g, n, got, want)
 			}
+			for i := range d {
+				d[i] = 1
+			}
+			if got, want := GridError(&g, w, nil), plainGridError(g, w, d); math.Float64bits(got) != math.Float64bits(want) {
+				t.Fatalf("%+v, length %d, without weights: %v, want %v", g, n, got, want)
+			}
 		}
 	}
 }

@@ -10,17 +10,11 @@ import (
 
 // underEach runs a test under every set of kernels that the machine has.
 func underEach(t *testing.T, test func(t *testing.T)) {
-	was := active.name
-	t.Cleanup(func() {
-		if err := Select(was); err != nil {
-			t.Error(err)
-		}
-	})
 	for _, name := range Names() {
-		if err := Select(name); err != nil {
-			t.Fatal(err)
-		}
-		t.Run(name, test)
+		t.Run(name, func(t *testing.T) {
+			Use(t, name)
+			test(t)
+		})
 	}
 }
 

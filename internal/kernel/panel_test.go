@@ -406,7 +406,8 @@ func BenchmarkPanelStream(b *testing.B) {
 			if bits == 4 {
 				run("int8", func() { c.Codes4(1, nil) })
 				c.asPairs(1)
-				run("bf16", func() { c.Codes4Pairs(1, make([]byte, 4*size)) })
+				scratch := make([]byte, 4*size)
+				run("bf16", func() { c.Codes4Pairs(1, scratch) })
 			} else {
 				run("int8", func() { c.Codes8(1) })
 			}

@@ -10,13 +10,15 @@ TEXT ·codes4x1VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z0
+	MOVL         $0xf0f0f0f0, CX
+	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
 	MOVQ         136(AX), DX
 	MOVQ         160(AX), BX
 	MOVQ         248(AX), BX
-	VPXORD       Z1, Z1, Z1
-	VMOVDQU32    Z1, (BX)
-	VMOVDQU32    Z1, 64(BX)
+	VPXORD       Z2, Z2, Z2
+	VMOVDQU32    Z2, (BX)
+	VMOVDQU32    Z2, 64(BX)
 	MOVQ         112(AX), BX
 	MOVQ         120(AX), SI
 	XORQ         DI, DI
@@ -29,45 +31,45 @@ block:
 	MOVQ         48(AX), R10
 	TESTQ        R10, R10
 	JNZ          zeros
-	VPBROADCASTD 104(AX), Z1
-	VPBROADCASTD 104(AX), Z4
+	VPBROADCASTD 104(AX), Z2
+	VPBROADCASTD 104(AX), Z5
 	JMP          offsets
 
 zeros:
-	VPMOVZXBD (R10)(R9*1), Z1
-	VPMOVZXBD 16(R10)(R9*1), Z4
+	VPMOVZXBD (R10)(R9*1), Z2
+	VPMOVZXBD 16(R10)(R9*1), Z5
 
 offsets:
-	VPBROADCASTD (R8), Z5
-	VPMADDWD     Z1, Z5, Z1
-	VPMADDWD     Z4, Z5, Z4
-	VPXORD       Z2, Z2, Z2
+	VPBROADCASTD (R8), Z6
+	VPMADDWD     Z2, Z6, Z2
+	VPMADDWD     Z5, Z6, Z5
 	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
 	MOVLQSX      (BX), R8
 
 step:
-	VMOVDQU32    (CX), Z5
-	VPANDD       Z0, Z5, Z6
-	VPSRLD       $0x04, Z5, Z5
-	VPANDD       Z0, Z5, Z5
-	VMOVDQU32    64(CX), Z7
-	VPANDD       Z0, Z7, Z8
-	VPSRLD       $0x04, Z7, Z7
-	VPANDD       Z0, Z7, Z7
-	VPBROADCASTD (DX), Z9
-	VPDPBUSD     Z9, Z6, Z1
-	VPDPBUSD     Z9, Z8, Z4
-	VPBROADCASTD 4(DX), Z6
-	VPDPBUSD     Z6, Z5, Z2
-	VPDPBUSD     Z6, Z7, Z3
+	VMOVDQU32    (CX), Z6
+	VPANDD       Z0, Z6, Z7
+	VPANDD       Z1, Z6, Z6
+	VMOVDQU32    64(CX), Z8
+	VPANDD       Z0, Z8, Z9
+	VPANDD       Z1, Z8, Z8
+	VPBROADCASTD (DX), Z10
+	VPDPBUSD     Z10, Z7, Z2
+	VPDPBUSD     Z10, Z9, Z5
+	VPBROADCASTD 4(DX), Z7
+	VPDPBUSD     Z7, Z6, Z3
+	VPDPBUSD     Z7, Z8, Z4
 	PREFETCHT0   2048(CX)
 	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	DECQ         R8
 	JNZ          step
-	VPADDD       Z2, Z1, Z1
-	VPADDD       Z3, Z4, Z4
+	VPSRAD       $0x04, Z3, Z3
+	VPADDD       Z3, Z2, Z2
+	VPSRAD       $0x04, Z4, Z4
+	VPADDD       Z4, Z5, Z5
 	MOVLQSX      4(BX), R8
 	SHLQ         $0x05, R8
 	MOVQ         24(AX), R9
@@ -75,26 +77,26 @@ step:
 	CMPQ         R10, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R9)(R8*2), Z5
-	VPSLLD       $0x10, Z5, Z5
-	VPMOVZXWD    32(R9)(R8*2), Z6
+	VPMOVZXWD    (R9)(R8*2), Z6
 	VPSLLD       $0x10, Z6, Z6
+	VPMOVZXWD    32(R9)(R8*2), Z7
+	VPSLLD       $0x10, Z7, Z7
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R9)(R8*2), Z5
-	VCVTPH2PS 32(R9)(R8*2), Z6
+	VCVTPH2PS (R9)(R8*2), Z6
+	VCVTPH2PS 32(R9)(R8*2), Z7
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R9)(R8*4), Z5
-	VMOVUPS 64(R9)(R8*4), Z6
+	VMOVUPS (R9)(R8*4), Z6
+	VMOVUPS 64(R9)(R8*4), Z7
 
 scalesdone:
-	VCVTDQ2PS Z1, Z1
-	VMULPS    Z5, Z1, Z1
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z6, Z4, Z4
+	VCVTDQ2PS Z2, Z2
+	VMULPS    Z6, Z2, Z2
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z7, Z5, Z5
 	MOVQ      72(AX), R9
 	TESTQ     R9, R9
 	JZ        nobias
@@ -102,42 +104,42 @@ scalesdone:
 	CMPQ      R10, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R9)(R8*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(R9)(R8*2), Z6
+	VPMOVZXWD (R9)(R8*2), Z6
 	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(R9)(R8*2), Z7
+	VPSLLD    $0x10, Z7, Z7
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R9)(R8*2), Z5
-	VCVTPH2PS 32(R9)(R8*2), Z6
+	VCVTPH2PS (R9)(R8*2), Z6
+	VCVTPH2PS 32(R9)(R8*2), Z7
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R9)(R8*4), Z5
-	VMOVUPS 64(R9)(R8*4), Z6
+	VMOVUPS (R9)(R8*4), Z6
+	VMOVUPS 64(R9)(R8*4), Z7
 
 biasesdone:
 	MOVQ         192(AX), R8
 	ADDQ         DI, R8
-	VPBROADCASTD (R8), Z7
-	VCVTDQ2PS    Z7, Z7
-	VMULPS       Z5, Z7, Z5
-	VSUBPS       Z5, Z1, Z1
-	VMULPS       Z6, Z7, Z5
-	VSUBPS       Z5, Z4, Z4
+	VPBROADCASTD (R8), Z8
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z6, Z8, Z6
+	VSUBPS       Z6, Z2, Z2
+	VMULPS       Z7, Z8, Z6
+	VSUBPS       Z6, Z5, Z5
 
 nobias:
 	MOVQ         168(AX), R8
 	ADDQ         DI, R8
 	MOVQ         248(AX), R9
-	VBROADCASTSS (R8), Z5
-	VMULPS       Z5, Z1, Z1
-	VADDPS       (R9), Z1, Z1
-	VMOVUPS      Z1, (R9)
-	VMULPS       Z5, Z4, Z4
-	VADDPS       64(R9), Z4, Z4
-	VMOVUPS      Z4, 64(R9)
+	VBROADCASTSS (R8), Z6
+	VMULPS       Z6, Z2, Z2
+	VADDPS       (R9), Z2, Z2
+	VMOVUPS      Z2, (R9)
+	VMULPS       Z6, Z5, Z5
+	VADDPS       64(R9), Z5, Z5
+	VMOVUPS      Z5, 64(R9)
 	MOVQ         240(AX), R8
 	LEAQ         (DI)(R8*4), DI
 	ADDQ         $0x08, BX

@@ -80,3 +80,17 @@ func Select(name string) error {
 	}
 	return fmt.Errorf("kernel %q: this machine has %s", name, strings.Join(Names(), ", "))
 }
+
+// Use puts a set to use until a test ends; the test fails if the machine does not have it.
+func Use(t interface {
+	Helper()
+	Fatal(args ...any)
+	Cleanup(f func())
+}, name string) {
+	t.Helper()
+	was := active
+	if err := Select(name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { active = was })
+}

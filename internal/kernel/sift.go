@@ -8,18 +8,18 @@ import (
 // Trials are the candidates of a search for the grid of one group, at most MaxTrials. Off is Add and Bias is Sub in all.
 type Trials struct {
 	n                        int
-	group                    int     // weights
-	bound                    float64 // no error whose root is above this, and more than its own slack, can be the smallest
-	most, steps, root        float64 // largest magnitude of a weight, number of codes, √group·2^-19
+	shifted                  bool // one has a Sub
+	worth                    [MaxTrials]bool
 	scale, inverse, sub      [MaxTrials]float32
 	lowest, highest, squares [MaxTrials]float32
+	errors                   [MaxTrials]float64
 }
 
 // MaxTrials is the room for candidates.
 const MaxTrials = 48
 
 // Reset forgets the candidates.
-func (t *Trials) Reset() { t.n = 0 }
+func (t *Trials) Reset() { t.n, t.shifted = 0, false }
 
 // Len returns their number.
 func (t *Trials) Len() int { return t.n }
@@ -28,61 +28,78 @@ func (t *Trials) Len() int { return t.n }
 func (t *Trials) Add(scale, sub, add, lo, hi float32) {
 	i := t.n
 	t.n++
+	t.shifted = t.shifted || sub != 0
 	t.scale[i], t.inverse[i], t.sub[i], t.lowest[i], t.highest[i] = scale, 1/scale, sub, lo-add, hi-add
 }
 
 // At returns the scale of candidate i, its Sub and its Lo − Add.
 func (t *Trials) At(i int) (scale, sub, lowest float32) { return t.scale[i], t.sub[i], t.lowest[i] }
 
-// Sift prepares Worth for the weights w of the group, equal in importance, of which the largest magnitude is most. steps is
-// the number of codes.
+// Worth reports whether the error of candidate i, as GridError has it, can be the smallest or equal to it.
+func (t *Trials) Worth(i int) bool { return t.worth[i] }
+
+// Sift prepares Worth for the weights w of the group, of which the largest magnitude is most, and their d. steps is the number
+// of codes. With a d that is not nil every candidate is worth a trial.
 //
 // The error of every candidate is taken once in units of its step, roughly: E/s² ≈ A = Σ (q − y)² with y = (x − Sub)·(1/s),
 // float32 throughout. Both this and the arithmetic of GridError are within a few roundings of the real numbers, each at most
 // 2^-24 of the largest in sight, B = (most + |Sub|)/s + steps; and where they choose different codes, these are equally near
 // but for such roundings. Of one term the roots therefore differ by less than 2^-19·B, and by the triangle inequality those of
 // the sums by less than √n·2^-19·B, besides the rounding of the sum itself, (n+2)·2^-24 of A.
-func (t *Trials) Sift(w []float32, most float32, steps int) {
-	t.group, t.most, t.steps, t.root = len(w), float64(most), float64(steps), math.Sqrt(float64(len(w)))*0x1p-19
+func (t *Trials) Sift(w, d []float32, most, steps float32) {
+	// Nothing may be so large or small that roundings are not relative.
+	if d != nil || !(most >= 0x1p-40 && most <= 0x1p40) || len(w) > 1<<16 {
+		for i := range t.n {
+			t.worth[i] = true
+		}
+		return
+	}
 	for i := t.n; i&15 != 0; i++ {
 		t.inverse[i], t.sub[i], t.lowest[i], t.highest[i] = 0, 0, 0, 0
 	}
 	n := (t.n + 15) &^ 15
-	active.coarse(t.squares[:n], t.inverse[:n], t.sub[:n], t.lowest[:n], t.highest[:n], w)
+	if t.shifted {
+		active.shifted(t.squares[:n], t.inverse[:n], t.lowest[:n], t.highest[:n], t.sub[:n], w)
+	} else {
+		active.coarse(t.squares[:n], t.inverse[:n], t.lowest[:n], t.highest[:n], w)
+	}
 	best, least := 0, math.Inf(1)
 	for i, a := range t.squares[:t.n] {
-		if e := float64(a) * float64(t.scale[i]) * float64(t.scale[i]); e < least {
+		s := float64(t.scale[i])
+		e := float64(a) * (s * s)
+		if t.errors[i] = e; e < least {
 			best, least = i, e
 		}
 	}
-	t.bound = math.Inf(1)
-	if t.measurable() && least < math.Inf(1) {
-		t.bound = math.Sqrt(least*(1+t.rounding())) + t.slack(best)
+	root, rounding := math.Sqrt(float64(len(w)))*0x1p-19, float64(len(w)+2)*0x1p-24
+	slack := func(i int) float64 {
+		return root * float64(most+abs(t.sub[i])+steps*abs(t.scale[i]))
+	}
+	bound := math.Sqrt(least*(1+rounding)) + slack(best)
+	for i, e := range t.errors[:t.n] {
+		limit := bound + slack(i)
+		t.worth[i] = !(e*(1-rounding) > limit*limit) || e > math.MaxFloat32
 	}
 }
 
-// measurable reports whether nothing in a measurement can have become so large or small that roundings are not relative.
-func (t *Trials) measurable() bool {
-	return t.most >= 0x1p-40 && t.most <= 0x1p40 && t.group <= 1<<16
+func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
+
+// coarse sets sums[c] = Σ (q − y)² for 16 candidates or a multiple: y = x·inverse[c], q = rint(clamp(y, lo[c], hi[c])).
+// Everything is float32, rounded at each step, and summed in the order of w.
+func coarse(sums, inverse, lo, hi, w []float32) {
+	for c := range sums {
+		var sum float32
+		for _, x := range w {
+			y := float32(x * inverse[c])
+			e := Nearest(y, lo[c], hi[c]) - y
+			sum += float32(e * e)
+		}
+		sums[c] = sum
+	}
 }
 
-func (t *Trials) rounding() float64 { return float64(t.group+2) * 0x1p-24 }
-
-// slack returns the most by which a root may be off.
-func (t *Trials) slack(i int) float64 {
-	return t.root * (t.most + math.Abs(float64(t.sub[i])) + t.steps*math.Abs(float64(t.scale[i])))
-}
-
-// Worth reports whether the error of candidate i, as GridError has it, can be the smallest or equal to it.
-func (t *Trials) Worth(i int) bool {
-	a, s := float64(t.squares[i]), float64(t.scale[i])
-	limit := t.bound + t.slack(i)
-	return !(a*s*s*(1-t.rounding()) > limit*limit) || a > math.MaxFloat32
-}
-
-// coarse sets sums[c] = Σ (q − y)² for 16 candidates or a multiple: y = (x − sub[c])·inverse[c], q = rint(clamp(y, lo[c],
-// hi[c])). Everything is float32, rounded at each step, and summed in the order of w.
-func coarse(sums, inverse, sub, lo, hi, w []float32) {
+// shifted is coarse with y = (x − sub[c])·inverse[c].
+func shifted(sums, inverse, lo, hi, sub, w []float32) {
 	for c := range sums {
 		var sum float32
 		for _, x := range w {

@@ -18,7 +18,8 @@ func main() {
 		gridErrors("plainError", wide, false)
 		encode("encode", wide, false)
 		encode("encodeBF16", wide, true)
-		coarse(wide)
+		coarse("coarse", wide, false)
+		coarse("shifted", wide, true)
 		survey(wide)
 		codeSums(wide)
 	}
@@ -60,15 +61,16 @@ func gridError(g [fields]VecVirtual, x, e VecVirtual, wide bool) {
 	VSUBPS(x, e, e)
 }
 
-// gridErrors writes a function that adds squared errors up in eight lanes, each times an element of d if it has weights.
+// gridErrors writes a function that adds squared errors up in eight lanes: with weights it returns them, each square times an
+// element of d, and without their sum.
 func gridErrors(name string, wide, weighted bool) {
 	text, vector := registers(name, wide)
-	signature, ret := "func(g [7]float32, w []float32) [8]float64", 56
+	signature, what := "func(g [7]float32, w []float32) float64", "the sum"
 	if weighted {
-		signature, ret = "func(g [7]float32, w, d []float32) [8]float64", 80
+		signature, what = "func(g [7]float32, w, d []float32) [8]float64", "eight lanes"
 	}
 	TEXT(text, NOSPLIT, signature)
-	Doc(text + " returns eight lanes of squared errors, of a multiple of 16 elements; " + name + " is the specification.")
+	Doc(text + " returns " + what + " of squared errors, of a multiple of 16 elements; " + name + " is the specification.")
 	g := broadcast(vector)
 	w := Load(Param("w").Base(), GP64())
 	var d Register
@@ -102,11 +104,31 @@ func gridErrors(name string, wide, weighted bool) {
 			ADDQ(Imm(uint64(4*per)), d)
 		}
 	})
-	for i, s := range sums {
-		VMOVUPS(s, NewParamAddr(fmt.Sprintf("ret_%d", lanes*i), ret+8*lanes*i))
+	if weighted {
+		for i, s := range sums {
+			VMOVUPS(s, NewParamAddr(fmt.Sprintf("ret_%d", lanes*i), 80+8*lanes*i))
+		}
+	} else {
+		fold(sums)
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// fold adds up eight lanes of float64, l and l+4, l+2, l+1, and returns the sum.
+func fold(sums []VecVirtual) {
+	s, high, x := sums[0], YMM(), XMM()
+	if len(sums) == 1 {
+		VEXTRACTF64X4(Imm(1), s, high)
+	} else {
+		high = sums[1]
+	}
+	VADDPD(high, s.AsY(), s.AsY())
+	VEXTRACTF128(Imm(1), s.AsY(), x)
+	VADDPD(x, s.AsX(), s.AsX())
+	VPERMILPD(Imm(1), s.AsX(), x)
+	VADDSD(x, s.AsX(), s.AsX())
+	Store(s.AsX(), ReturnIndex(0))
 }
 
 // widen turns one half of the float32 of a register into float64.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -27,58 +28,78 @@ func round(wide bool, v VecVirtual) {
 }
 
 // coarse has a candidate in every lane.
-func coarse(wide bool) {
-	text, vector := registers("coarse", wide)
-	TEXT(text, NOSPLIT, "func(sums, inverse, sub, lo, hi, w []float32)")
-	Doc(text + " measures a multiple of 16 candidates; coarse is the specification.")
-	names := []string{"sums", "inverse", "sub", "lo", "hi"}
-	var at [5]Register
-	for i, name := range names {
-		at[i] = Load(Param(name).Base(), GP64())
+func coarse(name string, wide, shift bool) {
+	text, vector := registers(name, wide)
+	names := []string{"sums", "inverse", "lo", "hi"}
+	if shift {
+		names = append(names, "sub")
+	}
+	TEXT(text, NOSPLIT, "func("+strings.Join(names, ", ")+", w []float32)")
+	Doc(text + " measures a multiple of 16 candidates; " + name + " is the specification.")
+	var at []Register
+	for _, name := range names {
+		at = append(at, Load(Param(name).Base(), GP64()))
 	}
 	first, count := Load(Param("w").Base(), GP64()), Load(Param("w").Len(), GP64())
 	n := 1
 	if !wide {
 		n = 2
 	}
-	var v [2][5]VecVirtual // inverse, sub, lo, hi, sum
+	var v [2][5]VecVirtual // sum, inverse, lo, hi, sub
 	var y, e [2]VecVirtual
 	for i := range n {
 		y[i], e[i] = vector(), vector()
-		for f := range v[i] {
+		for f := range names {
 			v[i][f] = vector()
 		}
 	}
 	x, w, left := vector(), GP64(), GP64()
-	Each("sums", 16, func() {
+	weight := func(disp int) {
+		VBROADCASTSS(Mem{Base: w, Disp: disp}, x)
 		for i := range n {
-			for f := range 4 {
-				VMOVUPS(Mem{Base: at[f+1], Disp: 32 * i}, v[i][f])
+			if shift {
+				VSUBPS(v[i][4], x, y[i])
+				VMULPS(v[i][1], y[i], y[i])
+			} else {
+				VMULPS(v[i][1], x, y[i])
 			}
-			VXORPS(v[i][4].AsY(), v[i][4].AsY(), v[i][4].AsY())
-		}
-		MOVQ(first, w)
-		MOVQ(count, left)
-		TESTQ(left, left)
-		JZ(LabelRef("stored"))
-		Label("weight")
-		VBROADCASTSS(Mem{Base: w}, x)
-		for i := range n {
-			VSUBPS(v[i][1], x, y[i])
-			VMULPS(v[i][0], y[i], y[i])
 			VMAXPS(v[i][2], y[i], e[i])
 			VMINPS(v[i][3], e[i], e[i])
 			round(wide, e[i])
 			VSUBPS(y[i], e[i], e[i])
 			VMULPS(e[i], e[i], e[i])
-			VADDPS(e[i], v[i][4], v[i][4])
+			VADDPS(e[i], v[i][0], v[i][0])
 		}
+	}
+	Each("sums", 16, func() {
+		for i := range n {
+			for f := range names {
+				VMOVUPS(Mem{Base: at[f], Disp: 32 * i}, v[i][f])
+			}
+			VXORPS(v[i][0].AsY(), v[i][0].AsY(), v[i][0].AsY())
+		}
+		MOVQ(first, w)
+		MOVQ(count, left)
+		SUBQ(Imm(4), left)
+		JLT(LabelRef("rest"))
+		Label("four")
+		for i := range 4 {
+			weight(4 * i)
+		}
+		ADDQ(Imm(16), w)
+		SUBQ(Imm(4), left)
+		JGE(LabelRef("four"))
+		Label("rest")
+		ADDQ(Imm(4), left)
+		JZ(LabelRef("stored"))
+		Label("weight")
+		weight(0)
 		ADDQ(Imm(4), w)
 		DECQ(left)
 		JNZ(LabelRef("weight"))
 		Label("stored")
 		for i := range n {
-			VMOVUPS(v[i][4], Mem{Base: at[0], Disp: 32 * i})
+			VMOVUPS(v[i][0], Mem{Base: at[0], Disp: 32 * i})
 		}
 		for _, p := range at {
 			ADDQ(Imm(64), p)

@@ -81,16 +81,24 @@ func codes4(a isa, tokens int) {
 	Doc(fmt.Sprintf("codes4x%d%s is Codes4 for %d tokens; codes4 is the specification.", tokens, a.name, tokens))
 	k := begin(a, tokens)
 	mask := k.constant(0x0f0f0f0f)
+	var high Register
+	if k.sixteenfold = k.tokens == 1 && k.vnni; k.sixteenfold {
+		high = k.constant(0xf0f0f0f0)
+	}
 	k.blocks(func(acc accumulators, x Rows, codes Register) {
 		k.together(func(list []lane) {
 			var lo, hi []lane
 			for _, l := range list {
 				h := a.vec()
 				l.v = a.vec()
-				VMOVDQU_(a, Mem{Base: codes, Disp: l.part * a.bytes()}, h)
+				move(a, Mem{Base: codes, Disp: l.part * a.bytes()}, h)
 				and(a, mask, h, l.v)
-				VPSRLD(Imm(4), h, h)
-				and(a, mask, h, h)
+				if k.sixteenfold {
+					and(a, high, h, h)
+				} else {
+					VPSRLD(Imm(4), h, h)
+					and(a, mask, h, h)
+				}
 				lo, hi = append(lo, l), append(hi, lane{l.part, h})
 			}
 			k.multiply(acc, x, 0, lo)
@@ -129,7 +137,7 @@ func codes8(a isa, tokens int) {
 				for j := range list {
 					l := &list[j]
 					l.v = a.vec()
-					VMOVDQU_(a, Mem{Base: codes, Disp: i*StepBytes + l.part*a.bytes()}, l.v)
+					move(a, Mem{Base: codes, Disp: i*StepBytes + l.part*a.bytes()}, l.v)
 				}
 				sums := acc
 				if i == 1 {
@@ -176,6 +184,8 @@ type product struct {
 	nibble, sixteens Register // of 8-bit codes without VNNI
 	ones             Register // without VNNI
 	other            accumulators
+	// The second sums are of codes in the high halves of bytes, as they are: sixteen times as large.
+	sixteenfold bool
 }
 
 func begin(a isa, tokens int) *product {
@@ -284,6 +294,9 @@ func (k *product) addSecond(acc accumulators) {
 		return
 	}
 	for part, v := range k.other[0] {
+		if k.sixteenfold {
+			VPSRAD(Imm(4), v, v)
+		}
 		VPADDD(v, acc[0][part], acc[0][part])
 	}
 }
@@ -305,73 +318,12 @@ func (k *product) clear(y Register) {
 		VPXOR(zero, zero, zero)
 	}
 	for i := 0; i < k.tokens*StepBytes; i += k.bytes() {
-		VMOVDQU_(k.isa, zero, Mem{Base: y, Disp: i})
+		move(k.isa, zero, Mem{Base: y, Disp: i})
 	}
 }
 
-// offsets begins the sums with −z·Σx.
-func (k *product) offsets(acc accumulators, sums, group Register) {
-	zeros, z := Field(k.p, OffZeros), k.panel()
-	TESTQ(zeros, zeros)
-	JNZ(LabelRef("zeros"))
-	for _, v := range z {
-		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, v)
-	}
-	JMP(LabelRef("offsets"))
-	Label("zeros")
-	for part, v := range z {
-		VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.bytes() / 4}, v)
-	}
-	Label("offsets")
-	b := k.vec()
-	for t := range acc {
-		VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, b)
-		for part, v := range z {
-			VPMADDWD(v, b, acc[t][part])
-		}
-	}
-}
-
-// finish adds the sums of a block to the results.
-func (k *product) finish(acc accumulators, row, group Register) {
-	s := k.panel()
-	Floats(k.p, "scales", Field(k.p, OffScales), group, k.bytes(), s)
-	for t := range acc {
-		for part, v := range acc[t] {
-			VCVTDQ2PS(v, v)
-			VMULPS(s[part], v, v)
-		}
-	}
-	biases := Field(k.p, OffBiases)
-	TESTQ(biases, biases)
-	JZ(LabelRef("nobias"))
-	Floats(k.p, "biases", biases, group, k.bytes(), s)
-	sums := Row(k.p, OffSums, row)
-	for t := range acc {
-		sum, v := k.vec(), k.vec()
-		VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, sum)
-		VCVTDQ2PS(sum, sum)
-		for part := range acc[t] {
-			VMULPS(s[part], sum, v)
-			VSUBPS(v, acc[t][part], acc[t][part])
-		}
-	}
-	Label("nobias")
-	scales, y := Row(k.p, OffXScales, row), Field(k.p, OffY)
-	for t := range acc {
-		x := k.vec()
-		VBROADCASTSS(Mem{Base: scales, Disp: 4 * t}, x)
-		for part, v := range acc[t] {
-			at := Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
-			VMULPS(x, v, v)
-			VADDPS(at, v, v)
-			VMOVUPS(v, at)
-		}
-	}
-}
-
-// VMOVDQU_ moves a register to or from memory.
-func VMOVDQU_(a isa, from, to Op) {
+// move moves a register to or from memory.
+func move(a isa, from, to Op) {
 	if a.wide {
 		VMOVDQU32(from, to)
 	} else {
@@ -386,31 +338,4 @@ func and(i isa, a, b, c Op) {
 	} else {
 		VPAND(a, b, c)
 	}
-}
-
-// unpack8 turns 4-bit codes into 8-bit codes.
-func unpack8(a isa) {
-	TEXT("unpack8"+a.name, NOSPLIT, "func(dst, src []byte)")
-	Doc("unpack8" + a.name + " turns 4-bit codes into 8-bit codes; unpack8 is the specification.")
-	dst, src, n := Load(Param("dst").Base(), GP64()), Load(Param("src").Base(), GP64()), Load(Param("src").Len(), GP64())
-	mask := (&product{isa: a}).constant(0x0f0f0f0f)
-	TESTQ(n, n)
-	JZ(LabelRef("done"))
-	Label("loop")
-	for part := range a.parts() {
-		lo, hi := a.vec(), a.vec()
-		VMOVDQU_(a, Mem{Base: src, Disp: part * a.bytes()}, hi)
-		and(a, mask, hi, lo)
-		VPSRLD(Imm(4), hi, hi)
-		and(a, mask, hi, hi)
-		VMOVDQU_(a, lo, Mem{Base: dst, Disp: part * a.bytes()})
-		VMOVDQU_(a, hi, Mem{Base: dst, Disp: StepBytes + part*a.bytes()})
-	}
-	ADDQ(U32(StepBytes), src)
-	ADDQ(U32(2*StepBytes), dst)
-	SUBQ(U32(StepBytes), n)
-	JNZ(LabelRef("loop"))
-	Label("done")
-	VZEROUPPER()
-	RET()
 }

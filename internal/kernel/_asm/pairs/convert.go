@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	. "nibble/internal/kernel/asm/emit"
+)
+
+// unpack turns codes of so many bits less mid into pairs.
+func unpack(a isa, bits int) {
+	name := fmt.Sprintf("pairs%d%s", bits, a.name)
+	TEXT(name, NOSPLIT, "func(dst, src []byte, mid int64)")
+	Doc(fmt.Sprintf("%s turns codes less mid into pairs; pairs%d is the specification.", name, bits))
+	dst, src, n := Load(Param("dst").Base(), GP64()), Load(Param("src").Base(), GP64()), Load(Param("src").Len(), GP64())
+	r := ymm
+	if a.wide {
+		r = zmm
+	}
+	v, first, second, mid, mask, high := r[0], r[1], r[2], r[3], r[4], r[5]
+	VPBROADCASTD(NewParamAddr("mid", 48), mid)
+	fill(mask, 1<<bits-1)
+	fill(high, 0xffff0000)
+	shifts := []uint64{0, 8}
+	if bits == 4 {
+		shifts = []uint64{0, 8, 4, 12}
+	}
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	Label("loop")
+	for part := range a.parts() {
+		move(a, Mem{Base: src, Disp: part * a.bytes()}, v)
+		for i, bit := range shifts {
+			for at, to := range []VecPhysical{first, second} {
+				if shift := bit + uint64(16*at); shift == 0 {
+					and(a, mask, v, to)
+				} else {
+					VPSRLD(Imm(shift), v, to)
+					and(a, mask, to, to)
+				}
+				VPSUBD(mid, to, to)
+				VCVTDQ2PS(to, to)
+			}
+			VPSRLD(Imm(16), first, first)
+			and(a, high, second, second)
+			if a.wide {
+				VPORD(first, second, second)
+			} else {
+				VPOR(first, second, second)
+			}
+			move(a, second, Mem{Base: dst, Disp: i*StepBytes + part*a.bytes()})
+		}
+	}
+	ADDQ(U32(StepBytes), src)
+	ADDQ(U32(uint32(len(shifts)*StepBytes)), dst)
+	SUBQ(U32(StepBytes), n)
+	JNZ(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// round rounds float32 to bfloat16 in the order of pairs and adds the results up in sixteen lanes.
+func round(a isa) {
+	TEXT("roundPairs"+a.name, NOSPLIT, "func(dst []byte, x []float32) [16]float32")
+	Doc("roundPairs" + a.name + " rounds values to bfloat16, a multiple of 16; roundPairs is the specification.")
+	dst, x, n := Load(Param("dst").Base(), GP64()), Load(Param("x").Base(), GP64()), Load(Param("x").Len(), GP64())
+	words := GLOBL("words", RODATA|NOPTR) // of each four the order 0, 2, 1, 3
+	for i := range 4 {
+		DATA(8*i, U64([]uint64{0x0706030205040100, 0x0f0e0b0a0d0c0908}[i%2]))
+	}
+	parts := 64 / a.bytes()
+	r := ymm
+	if a.wide {
+		r = zmm
+	}
+	sums, values := r[:parts], r[parts:2*parts]
+	r = r[2*parts:]
+	odd, half, quiet, mask, order := r[0], r[1], r[2], r[3], r[4]
+	for _, s := range sums {
+		zero(a, s)
+	}
+	fill(half, 0x7fff)
+	fill(quiet, 0x400000)
+	fill(mask, 1)
+	VMOVDQU(words, order.AsY())
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	Label("loop")
+	for i, v := range values {
+		nan := r[5]
+		move(a, Mem{Base: x, Disp: i * a.bytes()}, v)
+		if a.wide {
+			VCMPPS(Imm(3), v, v, K1)
+		} else {
+			VCMPPS(Imm(3), v, v, nan)
+		}
+		VPSRLD(Imm(16), v, odd)
+		and(a, mask, odd, odd)
+		VPADDD(half, odd, odd)
+		if a.wide {
+			VPADDD(v, odd, odd)
+			VPORD(quiet, v, v)
+			VMOVDQA32(v, K1, odd)
+		} else {
+			VPADDD(v, odd, odd)
+			VPOR(quiet, v, v)
+			VBLENDVPS(nan, v, odd, odd)
+		}
+		VPSRLD(Imm(16), odd, v)
+		VPSLLD(Imm(16), v, odd)
+		VADDPS(odd, sums[i], sums[i])
+	}
+	packed := values[0].AsY()
+	if a.wide {
+		VPMOVDW(values[0], packed)
+	} else {
+		VPACKUSDW(values[1], values[0], packed)
+		VPERMQ(Imm(0xd8), packed, packed)
+	}
+	VPSHUFB(order.AsY(), packed, packed)
+	VMOVDQU(packed, Mem{Base: dst})
+	ADDQ(Imm(64), x)
+	ADDQ(Imm(32), dst)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("loop"))
+	Label("done")
+	for i, s := range sums {
+		VMOVUPS(s, result(i*a.bytes()))
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// result returns the address of the result at an offset.
+func result(off int) Mem {
+	if off == 0 {
+		return NewParamAddr("ret", 48)
+	}
+	return NewParamAddr(fmt.Sprintf("ret_%d", off/4), 48+off)
+}

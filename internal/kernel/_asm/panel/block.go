@@ -1,0 +1,97 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	. "nibble/internal/kernel/asm/emit"
+)
+
+// offsets begins the sums with −z·Σx.
+func (k *product) offsets(acc accumulators, sums, group Register) {
+	zeros, z := Field(k.p, OffZeros), k.panel()
+	TESTQ(zeros, zeros)
+	JNZ(LabelRef("zeros"))
+	for _, v := range z {
+		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, v)
+	}
+	JMP(LabelRef("offsets"))
+	Label("zeros")
+	for part, v := range z {
+		VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.bytes() / 4}, v)
+	}
+	Label("offsets")
+	b := k.vec()
+	for t := range acc {
+		VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, b)
+		for part, v := range z {
+			VPMADDWD(v, b, acc[t][part])
+		}
+	}
+}
+
+// finish adds the sums of a block to the results.
+func (k *product) finish(acc accumulators, row, group Register) {
+	s := k.panel()
+	Floats(k.p, "scales", Field(k.p, OffScales), group, k.bytes(), s)
+	for t := range acc {
+		for part, v := range acc[t] {
+			VCVTDQ2PS(v, v)
+			VMULPS(s[part], v, v)
+		}
+	}
+	biases := Field(k.p, OffBiases)
+	TESTQ(biases, biases)
+	JZ(LabelRef("nobias"))
+	Floats(k.p, "biases", biases, group, k.bytes(), s)
+	sums := Row(k.p, OffSums, row)
+	for t := range acc {
+		sum, v := k.vec(), k.vec()
+		VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, sum)
+		VCVTDQ2PS(sum, sum)
+		for part := range acc[t] {
+			VMULPS(s[part], sum, v)
+			VSUBPS(v, acc[t][part], acc[t][part])
+		}
+	}
+	Label("nobias")
+	scales, y := Row(k.p, OffXScales, row), Field(k.p, OffY)
+	for t := range acc {
+		x := k.vec()
+		VBROADCASTSS(Mem{Base: scales, Disp: 4 * t}, x)
+		for part, v := range acc[t] {
+			at := Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
+			VMULPS(x, v, v)
+			VADDPS(at, v, v)
+			VMOVUPS(v, at)
+		}
+	}
+}
+
+// unpack8 turns 4-bit codes into 8-bit codes.
+func unpack8(a isa) {
+	TEXT("unpack8"+a.name, NOSPLIT, "func(dst, src []byte)")
+	Doc("unpack8" + a.name + " turns 4-bit codes into 8-bit codes; unpack8 is the specification.")
+	dst, src, n := Load(Param("dst").Base(), GP64()), Load(Param("src").Base(), GP64()), Load(Param("src").Len(), GP64())
+	mask := (&product{isa: a}).constant(0x0f0f0f0f)
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	Label("loop")
+	for part := range a.parts() {
+		lo, hi := a.vec(), a.vec()
+		move(a, Mem{Base: src, Disp: part * a.bytes()}, hi)
+		and(a, mask, hi, lo)
+		VPSRLD(Imm(4), hi, hi)
+		and(a, mask, hi, hi)
+		move(a, lo, Mem{Base: dst, Disp: part * a.bytes()})
+		move(a, hi, Mem{Base: dst, Disp: StepBytes + part*a.bytes()})
+	}
+	ADDQ(U32(StepBytes), src)
+	ADDQ(U32(2*StepBytes), dst)
+	SUBQ(U32(StepBytes), n)
+	JNZ(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
