@@ -20,18 +20,18 @@ type Ceilings struct {
 	BF16 float64 `json:"bf16_peak_mac_per_s"` // the same of bfloat16, or float32 where the set has no such instruction
 }
 
-// How much memory there is to read, so that caches do not count and all banks do: for all threads, also in last-level
-// caches, and for each; and how much of it a pass reads, another part every time.
+// How much memory a pass reads, about what a step of a large model does, so that caches do not count and all banks do: for
+// all threads, also in last-level caches, and for each.
 const (
 	readTotal  = 1 << 30
 	readCaches = 8
 	readOwn    = 64 << 20
-	readPass   = 8 << 20
+	readLeast  = 8 << 20 // where there is less room
 )
 
-// How long passes go on. They are short, so that some of them have the processors for themselves on a busy machine.
+// How long passes go on. Those of arithmetic are short, so that some have the processors for themselves on a busy machine.
 const (
-	readFor  = 400 * time.Millisecond
+	readFor  = time.Second
 	peakFor  = 150 * time.Millisecond
 	peakPass = 500 * time.Microsecond
 )
@@ -45,7 +45,7 @@ func Measure(threads int, cpus []int, room int64) (Ceilings, error) {
 		own = max(own, readCaches*cache)
 	}
 	own = max(own/int64(threads), readOwn)
-	own = max(min(own, room/4/int64(threads)), readPass)
+	own = max(min(own, room/4/int64(threads)), readLeast)
 	c, err := measure(threads, cpus, int(own))
 	if all := machine.CPUs(); err == nil && len(cpus) == 0 && len(all) >= threads {
 		var pinned Ceilings
@@ -61,7 +61,7 @@ func measure(threads int, cpus []int, own int) (c Ceilings, err error) {
 		return c, err
 	}
 	defer w.close()
-	if c.Read, err = w.read(own, readPass, readFor); err != nil {
+	if c.Read, err = w.read(own, readFor); err != nil {
 		return c, err
 	}
 	c.Int8 = w.peak(kernel.PeakInt8, peakFor)
@@ -162,8 +162,8 @@ func (w *crew) best(while time.Duration, work func(tid int)) time.Duration {
 	return max(best, 1)
 }
 
-// read returns the rate at which the threads read memory of their own, parts of it in turn, in 10^9 bytes per second.
-func (w *crew) read(own, part int, while time.Duration) (float64, error) {
+// read returns the rate at which the threads read memory of their own, in 10^9 bytes per second.
+func (w *crew) read(own int, while time.Duration) (float64, error) {
 	const page = 4096
 	p, err := mmap.Memory(own * len(w.start))
 	if err != nil {
@@ -175,13 +175,8 @@ func (w *crew) read(own, part int, while time.Duration) (float64, error) {
 			p[i] = 1 // the page comes to be, near the processor of its reader
 		}
 	})
-	pass := make([]int, len(w.start))
-	best := w.best(while, func(tid int) {
-		from := tid*own + pass[tid]%(own/part)*part
-		pass[tid]++
-		kernel.ReadWords(p[from : from+part])
-	})
-	return float64(part) * float64(len(w.start)) / best.Seconds() / 1e9, nil
+	best := w.best(while, func(tid int) { kernel.ReadWords(p[tid*own : (tid+1)*own]) })
+	return float64(len(p)) / best.Seconds() / 1e9, nil
 }
 
 // peak returns how much the threads multiply and add per second.

@@ -74,23 +74,21 @@ func (m *matrix) bytes() int64 {
 	return n + 4*int64(len(m.bias))
 }
 
-// point makes a product read a panel.
-func (m *matrix) point(k *kernel.Product, panel int) {
-	size := m.panelBytes()
-	k.Codes = m.raw[panel*size : (panel+1)*size]
-	if m.storage == pairs {
-		k.Scales, k.Zeros, k.Biases = nil, nil, nil
-		return
-	}
-	per := m.cols.groups * kernel.PanelRows
+// point makes a product read panels.
+func (m *matrix) point(k *kernel.Product, panel, count int) {
 	part := func(b []byte, size int) []byte {
 		if b == nil {
 			return nil
 		}
-		return b[panel*per*size : (panel+1)*per*size]
+		return b[panel*size : (panel+count)*size]
 	}
-	k.Scales, k.Zeros, k.Biases = part(m.scales, m.scale.Size()), part(m.zeros, 1), part(m.biases, m.scale.Size())
-	k.Type, k.Mid = m.scale, int64(m.mid())
+	k.Codes, k.Panels, k.Groups = part(m.raw, m.panelBytes()), int64(count), int64(m.cols.groups)
+	k.Scales, k.Zeros, k.Biases = nil, nil, nil
+	if m.storage != pairs {
+		per := m.cols.groups * kernel.PanelRows
+		k.Scales, k.Zeros, k.Biases = part(m.scales, per*m.scale.Size()), part(m.zeros, per), part(m.biases, per*m.scale.Size())
+		k.Type, k.Mid = m.scale, int64(m.mid())
+	}
 }
 
 // row writes row n to dst in float32, exactly as a file of its format dequantizes, in the matrix' own column order.

@@ -96,24 +96,44 @@ func (w *walker) multiply(g *group, x []float32, n int, solo bool, to ...target)
 			w.sync(opOther)
 		}
 		w.load(p, a)
-		for j := p.bounds[w.tid]; j < p.bounds[w.tid+1]; j++ {
+		for j := p.bounds[w.tid]; j < p.bounds[w.tid+1]; {
 			u := &p.units[j]
-			w.compute(p, u, a, x, n)
-			if g.gated {
-				w.gate(u, n, to[0])
-			} else {
-				w.put(g, u, n, to[u.which])
+			count := w.together(p, u, n, p.bounds[w.tid+1]-j)
+			w.compute(p, u, count, a, x, n)
+			for i := range count {
+				y := w.product.Y[i*kernel.PanelRows:]
+				if g.gated {
+					w.gate(&p.units[j+i], y, n, to[0])
+				} else {
+					w.put(g, &p.units[j+i], y, n, to[u.which])
+				}
 			}
+			j += count
 		}
 	}
 }
 
+// mostPanels is how many panels are multiplied by one token at a time: between two products nothing is read.
+const mostPanels = 16
+
+// together returns how many of the next units, of one matrix, to multiply at a time.
+func (w *walker) together(p *pass, u *unit, n, left int) int {
+	if n > 1 || p.form < paired {
+		return 1
+	}
+	most := min(mostPanels, left, u.m.panels()-u.panel)
+	if p.form == paired && u.m.storage != pairs { // codes may have to be unpacked
+		most = min(most, len(w.unpacked)/(2*kernel.PanelRows*u.m.cols.padded))
+	}
+	return most
+}
+
 // put adds the bias to the results of a unit and stores them, with the activation where that is all a group has.
-func (w *walker) put(g *group, u *unit, n int, to target) {
+func (w *walker) put(g *group, u *unit, tile []float32, n int, to target) {
 	lo, hi := u.m.rows(u.panel)
 	for t := range n {
 		y := to.y[t*to.ld+lo : t*to.ld+hi]
-		copy(y, w.product.Y[t*kernel.PanelRows+u.m.first:])
+		copy(y, tile[t*kernel.PanelRows+u.m.first:])
 		if u.m.bias != nil {
 			kernel.Axpy(y, 1, u.m.bias[lo:hi])
 		}
@@ -124,11 +144,11 @@ func (w *walker) put(g *group, u *unit, n int, to target) {
 }
 
 // gate stores act(gate) ⊙ up of a unit.
-func (w *walker) gate(u *unit, n int, to target) {
+func (w *walker) gate(u *unit, tile []float32, n int, to target) {
 	lo, hi := u.m.rows(u.panel)
 	for t := range n {
-		tile := w.product.Y[t*kernel.PanelRows : (t+1)*kernel.PanelRows]
-		g, up := tile[:hi-lo], tile[u.up.first:][:hi-lo]
+		row := tile[t*kernel.PanelRows : (t+1)*kernel.PanelRows]
+		g, up := row[:hi-lo], row[u.up.first:][:hi-lo]
 		if u.m.bias != nil {
 			kernel.Axpy(g, 1, u.m.bias[lo:hi])
 		}
@@ -150,8 +170,8 @@ func (w *walker) load(p *pass, a *acts) {
 	k.XScales, k.Sums, k.Totals = a.scales, a.sums, a.totals
 }
 
-// compute multiplies a unit by n inputs into the product's tile [n, 32].
-func (w *walker) compute(p *pass, u *unit, a *acts, x []float32, n int) {
+// compute multiplies a unit by n inputs into the product's tile [n, 32], or count units by one into [count, 32].
+func (w *walker) compute(p *pass, u *unit, count int, a *acts, x []float32, n int) {
 	if p.form < paired {
 		if p.form == ordered {
 			x = a.floats
@@ -163,7 +183,7 @@ func (w *walker) compute(p *pass, u *unit, a *acts, x []float32, n int) {
 		return
 	}
 	k := &w.product
-	u.m.point(k, u.panel)
+	u.m.point(k, u.panel, count)
 	switch {
 	case u.m.storage == pairs:
 		k.Pairs(n)

@@ -86,7 +86,7 @@ func (t *team) close() {
 // A thread looks for the others spins times, then yields times lets the scheduler run something else between two looks,
 // then sleeps: another process may have the processor that the others need.
 const (
-	spins  = 1 << 12
+	spins  = 1 << 19
 	yields = 1 << 6
 )
 

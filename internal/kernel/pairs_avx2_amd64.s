@@ -417,30 +417,36 @@ TEXT ·pairsx1AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X4
 	VPBROADCASTD X4, Y4
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), BX
-	VPXOR        Y0, Y0, Y0
-	VMOVDQU      Y0, (BX)
-	VMOVDQU      Y0, 32(BX)
-	VMOVDQU      Y0, 64(BX)
-	VMOVDQU      Y0, 96(BX)
-	VPXOR        Y0, Y0, Y0
-	VPXOR        Y1, Y1, Y1
-	VPXOR        Y2, Y2, Y2
-	VPXOR        Y3, Y3, Y3
-	MOVQ         112(AX), BX
-	MOVQ         120(AX), SI
-	XORQ         DI, DI
+	MOVQ         272(AX), DX
+	XORQ         BX, BX
+	XORQ         SI, SI
+
+panel:
+	MOVQ    136(AX), DI
+	MOVQ    160(AX), R8
+	MOVQ    248(AX), R8
+	ADDQ    SI, R8
+	VPXOR   Y0, Y0, Y0
+	VMOVDQU Y0, (R8)
+	VMOVDQU Y0, 32(R8)
+	VMOVDQU Y0, 64(R8)
+	VMOVDQU Y0, 96(R8)
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	MOVQ    112(AX), R8
+	MOVQ    120(AX), R9
+	XORQ    R10, R10
 
 block:
-	MOVLQSX (BX), R8
+	MOVLQSX (R8), R11
 
 step:
 	VMOVDQU      (CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (DX), Y6
+	VPBROADCASTD (DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -450,7 +456,7 @@ step:
 	VMOVDQU      32(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (DX), Y6
+	VPBROADCASTD (DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -460,7 +466,7 @@ step:
 	VMOVDQU      64(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (DX), Y6
+	VPBROADCASTD (DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -470,7 +476,7 @@ step:
 	VMOVDQU      96(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (DX), Y6
+	VPBROADCASTD (DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -480,7 +486,7 @@ step:
 	VMOVDQU      128(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(DX), Y6
+	VPBROADCASTD 4(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -490,7 +496,7 @@ step:
 	VMOVDQU      160(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(DX), Y6
+	VPBROADCASTD 4(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -500,7 +506,7 @@ step:
 	VMOVDQU      192(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(DX), Y6
+	VPBROADCASTD 4(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -510,7 +516,7 @@ step:
 	VMOVDQU      224(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(DX), Y6
+	VPBROADCASTD 4(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -520,7 +526,7 @@ step:
 	VMOVDQU      256(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(DX), Y6
+	VPBROADCASTD 8(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -530,7 +536,7 @@ step:
 	VMOVDQU      288(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(DX), Y6
+	VPBROADCASTD 8(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -540,7 +546,7 @@ step:
 	VMOVDQU      320(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(DX), Y6
+	VPBROADCASTD 8(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -550,7 +556,7 @@ step:
 	VMOVDQU      352(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(DX), Y6
+	VPBROADCASTD 8(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -560,7 +566,7 @@ step:
 	VMOVDQU      384(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(DX), Y6
+	VPBROADCASTD 12(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -570,7 +576,7 @@ step:
 	VMOVDQU      416(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(DX), Y6
+	VPBROADCASTD 12(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -580,7 +586,7 @@ step:
 	VMOVDQU      448(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(DX), Y6
+	VPBROADCASTD 12(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -590,7 +596,7 @@ step:
 	VMOVDQU      480(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(DX), Y6
+	VPBROADCASTD 12(DI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -598,286 +604,300 @@ step:
 	VMULPS       Y6, Y7, Y9
 	VADDPS       Y9, Y3, Y3
 	ADDQ         $0x00000200, CX
-	ADDQ         $0x10, DX
-	DECQ         R8
+	ADDQ         $0x10, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain0
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R10)(R8*1), Y6
+	VPMOVZXBD    (R14)(R11*1), Y6
 	VPBROADCASTD 104(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Y5
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y0, Y0
 
 centred0:
-	LEAQ      (R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      (R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R9)(R10*2), Y7
+	VPMOVZXWD (R13)(R14*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R9)(R10*2), Y7
+	VCVTPH2PS (R13)(R14*2), Y7
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R9)(R10*4), Y7
+	VMOVUPS (R13)(R14*4), Y7
 
 scales0done:
 	VMULPS    Y7, Y0, Y0
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain0
-	LEAQ      (R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      (R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R9)(R8*2), Y7
+	VPMOVZXWD (R13)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R9)(R8*2), Y7
+	VCVTPH2PS (R13)(R11*2), Y7
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R9)(R8*4), Y7
+	VMOVUPS (R13)(R11*4), Y7
 
 biases0done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Y5
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y0, Y0
 
 plain0:
-	MOVQ         248(AX), R8
-	VADDPS       (R8), Y0, Y0
-	VMOVUPS      Y0, (R8)
+	VADDPS       (R12), Y0, Y0
+	VMOVUPS      Y0, (R12)
 	VPXOR        Y0, Y0, Y0
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain1
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    8(R10)(R8*1), Y6
+	VPMOVZXBD    8(R14)(R11*1), Y6
 	VPBROADCASTD 104(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Y5
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y1, Y1
 
 centred1:
-	LEAQ      8(R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      8(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R9)(R10*2), Y7
+	VPMOVZXWD (R13)(R14*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R9)(R10*2), Y7
+	VCVTPH2PS (R13)(R14*2), Y7
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R9)(R10*4), Y7
+	VMOVUPS (R13)(R14*4), Y7
 
 scales1done:
 	VMULPS    Y7, Y1, Y1
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain1
-	LEAQ      8(R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      8(R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R9)(R8*2), Y7
+	VPMOVZXWD (R13)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R9)(R8*2), Y7
+	VCVTPH2PS (R13)(R11*2), Y7
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R9)(R8*4), Y7
+	VMOVUPS (R13)(R11*4), Y7
 
 biases1done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Y5
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y1, Y1
 
 plain1:
-	MOVQ         248(AX), R8
-	VADDPS       32(R8), Y1, Y1
-	VMOVUPS      Y1, 32(R8)
+	VADDPS       32(R12), Y1, Y1
+	VMOVUPS      Y1, 32(R12)
 	VPXOR        Y1, Y1, Y1
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain2
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred2
-	VPMOVZXBD    16(R10)(R8*1), Y6
+	VPMOVZXBD    16(R14)(R11*1), Y6
 	VPBROADCASTD 104(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Y5
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y2, Y2
 
 centred2:
-	LEAQ      16(R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      16(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales232
 	JE        scales216
-	VPMOVZXWD (R9)(R10*2), Y7
+	VPMOVZXWD (R13)(R14*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       scales2done
 
 scales216:
-	VCVTPH2PS (R9)(R10*2), Y7
+	VCVTPH2PS (R13)(R14*2), Y7
 	JMP       scales2done
 
 scales232:
-	VMOVUPS (R9)(R10*4), Y7
+	VMOVUPS (R13)(R14*4), Y7
 
 scales2done:
 	VMULPS    Y7, Y2, Y2
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain2
-	LEAQ      16(R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      16(R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases232
 	JE        biases216
-	VPMOVZXWD (R9)(R8*2), Y7
+	VPMOVZXWD (R13)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       biases2done
 
 biases216:
-	VCVTPH2PS (R9)(R8*2), Y7
+	VCVTPH2PS (R13)(R11*2), Y7
 	JMP       biases2done
 
 biases232:
-	VMOVUPS (R9)(R8*4), Y7
+	VMOVUPS (R13)(R11*4), Y7
 
 biases2done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Y5
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y2, Y2
 
 plain2:
-	MOVQ         248(AX), R8
-	VADDPS       64(R8), Y2, Y2
-	VMOVUPS      Y2, 64(R8)
+	VADDPS       64(R12), Y2, Y2
+	VMOVUPS      Y2, 64(R12)
 	VPXOR        Y2, Y2, Y2
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain3
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred3
-	VPMOVZXBD    24(R10)(R8*1), Y6
+	VPMOVZXBD    24(R14)(R11*1), Y6
 	VPBROADCASTD 104(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Y5
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y3, Y3
 
 centred3:
-	LEAQ      24(R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      24(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales332
 	JE        scales316
-	VPMOVZXWD (R9)(R10*2), Y7
+	VPMOVZXWD (R13)(R14*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       scales3done
 
 scales316:
-	VCVTPH2PS (R9)(R10*2), Y7
+	VCVTPH2PS (R13)(R14*2), Y7
 	JMP       scales3done
 
 scales332:
-	VMOVUPS (R9)(R10*4), Y7
+	VMOVUPS (R13)(R14*4), Y7
 
 scales3done:
 	VMULPS    Y7, Y3, Y3
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain3
-	LEAQ      24(R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      24(R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases332
 	JE        biases316
-	VPMOVZXWD (R9)(R8*2), Y7
+	VPMOVZXWD (R13)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       biases3done
 
 biases316:
-	VCVTPH2PS (R9)(R8*2), Y7
+	VCVTPH2PS (R13)(R11*2), Y7
 	JMP       biases3done
 
 biases332:
-	VMOVUPS (R9)(R8*4), Y7
+	VMOVUPS (R13)(R11*4), Y7
 
 biases3done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Y5
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y3, Y3
 
 plain3:
-	MOVQ    248(AX), R8
-	VADDPS  96(R8), Y3, Y3
-	VMOVUPS Y3, 96(R8)
+	VADDPS  96(R12), Y3, Y3
+	VMOVUPS Y3, 96(R12)
 	VPXOR   Y3, Y3, Y3
-	MOVQ    240(AX), R8
-	LEAQ    (DI)(R8*4), DI
-	ADDQ    $0x08, BX
-	DECQ    SI
+	MOVQ    240(AX), R11
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x08, R8
+	DECQ    R9
 	JNZ     block
+	MOVQ    280(AX), DI
+	SHLQ    $0x05, DI
+	ADDQ    DI, BX
+	ADDQ    $0x00000080, SI
+	DECQ    DX
+	JNZ     panel
 	VZEROUPPER
 	RET
 
@@ -1195,63 +1215,64 @@ step:
 	JNZ          step
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain0
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain0
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R11)(R9*1), Y10
+	VPMOVZXBD    (R12)(R9*1), Y10
 	VPBROADCASTD 104(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Y9
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y0, Y0
-	VBROADCASTSS 4(R11), Y9
+	VBROADCASTSS 4(R12), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y4, Y4
 
 centred0:
-	LEAQ      (R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      (R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R10)(R11*2), Y11
+	VPMOVZXWD (R11)(R12*2), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R10)(R11*2), Y11
+	VCVTPH2PS (R11)(R12*2), Y11
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R10)(R11*4), Y11
+	VMOVUPS (R11)(R12*4), Y11
 
 scales0done:
 	VMULPS    Y11, Y0, Y0
 	VMULPS    Y11, Y4, Y4
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain0
 	LEAQ      (R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Y11
+	VPMOVZXWD (R11)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R10)(R9*2), Y11
+	VCVTPH2PS (R11)(R9*2), Y11
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R10)(R9*4), Y11
+	VMOVUPS (R11)(R9*4), Y11
 
 biases0done:
 	MOVQ         216(AX), R9
@@ -1264,72 +1285,72 @@ biases0done:
 	VADDPS       Y10, Y4, Y4
 
 plain0:
-	MOVQ         248(AX), R9
-	VADDPS       (R9), Y0, Y0
-	VMOVUPS      Y0, (R9)
+	VADDPS       (R10), Y0, Y0
+	VMOVUPS      Y0, (R10)
 	VPXOR        Y0, Y0, Y0
-	VADDPS       128(R9), Y4, Y4
-	VMOVUPS      Y4, 128(R9)
+	VADDPS       128(R10), Y4, Y4
+	VMOVUPS      Y4, 128(R10)
 	VPXOR        Y4, Y4, Y4
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain1
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain1
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    8(R11)(R9*1), Y10
+	VPMOVZXBD    8(R12)(R9*1), Y10
 	VPBROADCASTD 104(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Y9
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y1, Y1
-	VBROADCASTSS 4(R11), Y9
+	VBROADCASTSS 4(R12), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y5, Y5
 
 centred1:
-	LEAQ      8(R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      8(R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R10)(R11*2), Y11
+	VPMOVZXWD (R11)(R12*2), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R10)(R11*2), Y11
+	VCVTPH2PS (R11)(R12*2), Y11
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R10)(R11*4), Y11
+	VMOVUPS (R11)(R12*4), Y11
 
 scales1done:
 	VMULPS    Y11, Y1, Y1
 	VMULPS    Y11, Y5, Y5
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain1
 	LEAQ      8(R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Y11
+	VPMOVZXWD (R11)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R10)(R9*2), Y11
+	VCVTPH2PS (R11)(R9*2), Y11
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R10)(R9*4), Y11
+	VMOVUPS (R11)(R9*4), Y11
 
 biases1done:
 	MOVQ         216(AX), R9
@@ -1342,72 +1363,72 @@ biases1done:
 	VADDPS       Y10, Y5, Y5
 
 plain1:
-	MOVQ         248(AX), R9
-	VADDPS       32(R9), Y1, Y1
-	VMOVUPS      Y1, 32(R9)
+	VADDPS       32(R10), Y1, Y1
+	VMOVUPS      Y1, 32(R10)
 	VPXOR        Y1, Y1, Y1
-	VADDPS       160(R9), Y5, Y5
-	VMOVUPS      Y5, 160(R9)
+	VADDPS       160(R10), Y5, Y5
+	VMOVUPS      Y5, 160(R10)
 	VPXOR        Y5, Y5, Y5
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain2
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain2
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred2
-	VPMOVZXBD    16(R11)(R9*1), Y10
+	VPMOVZXBD    16(R12)(R9*1), Y10
 	VPBROADCASTD 104(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Y9
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y2, Y2
-	VBROADCASTSS 4(R11), Y9
+	VBROADCASTSS 4(R12), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y6, Y6
 
 centred2:
-	LEAQ      16(R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      16(R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales232
 	JE        scales216
-	VPMOVZXWD (R10)(R11*2), Y11
+	VPMOVZXWD (R11)(R12*2), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       scales2done
 
 scales216:
-	VCVTPH2PS (R10)(R11*2), Y11
+	VCVTPH2PS (R11)(R12*2), Y11
 	JMP       scales2done
 
 scales232:
-	VMOVUPS (R10)(R11*4), Y11
+	VMOVUPS (R11)(R12*4), Y11
 
 scales2done:
 	VMULPS    Y11, Y2, Y2
 	VMULPS    Y11, Y6, Y6
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain2
 	LEAQ      16(R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases232
 	JE        biases216
-	VPMOVZXWD (R10)(R9*2), Y11
+	VPMOVZXWD (R11)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       biases2done
 
 biases216:
-	VCVTPH2PS (R10)(R9*2), Y11
+	VCVTPH2PS (R11)(R9*2), Y11
 	JMP       biases2done
 
 biases232:
-	VMOVUPS (R10)(R9*4), Y11
+	VMOVUPS (R11)(R9*4), Y11
 
 biases2done:
 	MOVQ         216(AX), R9
@@ -1420,72 +1441,72 @@ biases2done:
 	VADDPS       Y10, Y6, Y6
 
 plain2:
-	MOVQ         248(AX), R9
-	VADDPS       64(R9), Y2, Y2
-	VMOVUPS      Y2, 64(R9)
+	VADDPS       64(R10), Y2, Y2
+	VMOVUPS      Y2, 64(R10)
 	VPXOR        Y2, Y2, Y2
-	VADDPS       192(R9), Y6, Y6
-	VMOVUPS      Y6, 192(R9)
+	VADDPS       192(R10), Y6, Y6
+	VMOVUPS      Y6, 192(R10)
 	VPXOR        Y6, Y6, Y6
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain3
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain3
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred3
-	VPMOVZXBD    24(R11)(R9*1), Y10
+	VPMOVZXBD    24(R12)(R9*1), Y10
 	VPBROADCASTD 104(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Y9
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y3, Y3
-	VBROADCASTSS 4(R11), Y9
+	VBROADCASTSS 4(R12), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y7, Y7
 
 centred3:
-	LEAQ      24(R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      24(R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales332
 	JE        scales316
-	VPMOVZXWD (R10)(R11*2), Y11
+	VPMOVZXWD (R11)(R12*2), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       scales3done
 
 scales316:
-	VCVTPH2PS (R10)(R11*2), Y11
+	VCVTPH2PS (R11)(R12*2), Y11
 	JMP       scales3done
 
 scales332:
-	VMOVUPS (R10)(R11*4), Y11
+	VMOVUPS (R11)(R12*4), Y11
 
 scales3done:
 	VMULPS    Y11, Y3, Y3
 	VMULPS    Y11, Y7, Y7
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain3
 	LEAQ      24(R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases332
 	JE        biases316
-	VPMOVZXWD (R10)(R9*2), Y11
+	VPMOVZXWD (R11)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       biases3done
 
 biases316:
-	VCVTPH2PS (R10)(R9*2), Y11
+	VCVTPH2PS (R11)(R9*2), Y11
 	JMP       biases3done
 
 biases332:
-	VMOVUPS (R10)(R9*4), Y11
+	VMOVUPS (R11)(R9*4), Y11
 
 biases3done:
 	MOVQ         216(AX), R9
@@ -1498,12 +1519,11 @@ biases3done:
 	VADDPS       Y10, Y7, Y7
 
 plain3:
-	MOVQ    248(AX), R9
-	VADDPS  96(R9), Y3, Y3
-	VMOVUPS Y3, 96(R9)
+	VADDPS  96(R10), Y3, Y3
+	VMOVUPS Y3, 96(R10)
 	VPXOR   Y3, Y3, Y3
-	VADDPS  224(R9), Y7, Y7
-	VMOVUPS Y7, 224(R9)
+	VADDPS  224(R10), Y7, Y7
+	VMOVUPS Y7, 224(R10)
 	VPXOR   Y7, Y7, Y7
 	MOVQ    240(AX), R9
 	LEAQ    (R8)(R9*4), R8

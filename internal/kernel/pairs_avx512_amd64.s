@@ -252,27 +252,33 @@ DATA words<>+24(SB)/8, $0x0f0e0b0a0d0c0908
 GLOBL words<>(SB), RODATA|NOPTR, $32
 
 // func pairsx1AVX512(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F
 TEXT ·pairsx1AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
 	VMOVD        CX, X2
 	VPBROADCASTD X2, Z2
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), BX
-	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (BX)
-	VMOVDQU32    Z0, 64(BX)
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	MOVQ         112(AX), BX
-	MOVQ         120(AX), SI
-	XORQ         DI, DI
+	MOVQ         272(AX), DX
+	XORQ         BX, BX
+	XORQ         SI, SI
+
+panel:
+	MOVQ      136(AX), DI
+	MOVQ      160(AX), R8
+	MOVQ      248(AX), R8
+	ADDQ      SI, R8
+	VPXORD    Z0, Z0, Z0
+	VMOVDQU32 Z0, (R8)
+	VMOVDQU32 Z0, 64(R8)
+	VPXORD    Z0, Z0, Z0
+	VPXORD    Z1, Z1, Z1
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
 
 block:
-	MOVLQSX (BX), R8
+	MOVLQSX (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z3
@@ -281,7 +287,7 @@ step:
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD (DX), Z5
+	VPBROADCASTD (DI), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -298,7 +304,7 @@ step:
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 4(DX), Z5
+	VPBROADCASTD 4(DI), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -315,7 +321,7 @@ step:
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 8(DX), Z5
+	VPBROADCASTD 8(DI), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -332,7 +338,7 @@ step:
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 12(DX), Z5
+	VPBROADCASTD 12(DI), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -343,159 +349,161 @@ step:
 	VADDPS       Z9, Z1, Z1
 	VMULPS       Z5, Z7, Z9
 	VADDPS       Z9, Z1, Z1
-	PREFETCHT0   2048(CX)
-	PREFETCHT0   2112(CX)
-	PREFETCHT0   2176(CX)
-	PREFETCHT0   2240(CX)
-	PREFETCHT0   2304(CX)
-	PREFETCHT0   2368(CX)
-	PREFETCHT0   2432(CX)
-	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
-	ADDQ         $0x10, DX
-	DECQ         R8
+	ADDQ         $0x10, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain0
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R10)(R8*1), Z4
+	VPMOVZXBD    (R14)(R11*1), Z4
 	VPBROADCASTD 104(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Z3
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z0, Z0
 
 centred0:
-	LEAQ      (R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      (R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R9)(R10*2), Z5
+	VPMOVZXWD (R13)(R14*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R9)(R10*2), Z5
+	VCVTPH2PS (R13)(R14*2), Z5
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R9)(R10*4), Z5
+	VMOVUPS (R13)(R14*4), Z5
 
 scales0done:
 	VMULPS    Z5, Z0, Z0
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain0
-	LEAQ      (R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      (R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R9)(R8*2), Z5
+	VPMOVZXWD (R13)(R11*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R9)(R8*2), Z5
+	VCVTPH2PS (R13)(R11*2), Z5
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R9)(R8*4), Z5
+	VMOVUPS (R13)(R11*4), Z5
 
 biases0done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Z3
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z0, Z0
 
 plain0:
-	MOVQ         248(AX), R8
-	VADDPS       (R8), Z0, Z0
-	VMOVUPS      Z0, (R8)
+	VADDPS       (R12), Z0, Z0
+	VMOVUPS      Z0, (R12)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain1
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R10)(R8*1), Z4
+	VPMOVZXBD    16(R14)(R11*1), Z4
 	VPBROADCASTD 104(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Z3
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z1, Z1
 
 centred1:
-	LEAQ      16(R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      16(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R9)(R10*2), Z5
+	VPMOVZXWD (R13)(R14*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R9)(R10*2), Z5
+	VCVTPH2PS (R13)(R14*2), Z5
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R9)(R10*4), Z5
+	VMOVUPS (R13)(R14*4), Z5
 
 scales1done:
 	VMULPS    Z5, Z1, Z1
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain1
-	LEAQ      16(R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      16(R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R9)(R8*2), Z5
+	VPMOVZXWD (R13)(R11*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R9)(R8*2), Z5
+	VCVTPH2PS (R13)(R11*2), Z5
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R9)(R8*4), Z5
+	VMOVUPS (R13)(R11*4), Z5
 
 biases1done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Z3
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z1, Z1
 
 plain1:
-	MOVQ    248(AX), R8
-	VADDPS  64(R8), Z1, Z1
-	VMOVUPS Z1, 64(R8)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, 64(R12)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    240(AX), R8
-	LEAQ    (DI)(R8*4), DI
-	ADDQ    $0x08, BX
-	DECQ    SI
+	MOVQ    240(AX), R11
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x08, R8
+	DECQ    R9
 	JNZ     block
+	MOVQ    280(AX), DI
+	SHLQ    $0x05, DI
+	ADDQ    DI, BX
+	ADDQ    $0x00000080, SI
+	DECQ    DX
+	JNZ     panel
 	VZEROUPPER
 	RET
 
@@ -645,63 +653,64 @@ step:
 	JNZ          step
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain0
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain0
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R11)(R9*1), Z6
+	VPMOVZXBD    (R12)(R9*1), Z6
 	VPBROADCASTD 104(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z5
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R11), Z5
+	VBROADCASTSS 4(R12), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z2, Z2
 
 centred0:
-	LEAQ      (R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      (R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R10)(R11*2), Z7
+	VPMOVZXWD (R11)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R10)(R11*2), Z7
+	VCVTPH2PS (R11)(R12*2), Z7
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R10)(R11*4), Z7
+	VMOVUPS (R11)(R12*4), Z7
 
 scales0done:
 	VMULPS    Z7, Z0, Z0
 	VMULPS    Z7, Z2, Z2
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain0
 	LEAQ      (R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Z7
+	VPMOVZXWD (R11)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R10)(R9*2), Z7
+	VCVTPH2PS (R11)(R9*2), Z7
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R10)(R9*4), Z7
+	VMOVUPS (R11)(R9*4), Z7
 
 biases0done:
 	MOVQ         216(AX), R9
@@ -714,72 +723,72 @@ biases0done:
 	VADDPS       Z6, Z2, Z2
 
 plain0:
-	MOVQ         248(AX), R9
-	VADDPS       (R9), Z0, Z0
-	VMOVUPS      Z0, (R9)
+	VADDPS       (R10), Z0, Z0
+	VMOVUPS      Z0, (R10)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R9), Z2, Z2
-	VMOVUPS      Z2, 128(R9)
+	VADDPS       128(R10), Z2, Z2
+	VMOVUPS      Z2, 128(R10)
 	VPXORD       Z2, Z2, Z2
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain1
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain1
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R11)(R9*1), Z6
+	VPMOVZXBD    16(R12)(R9*1), Z6
 	VPBROADCASTD 104(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z5
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R11), Z5
+	VBROADCASTSS 4(R12), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z3, Z3
 
 centred1:
-	LEAQ      16(R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      16(R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R10)(R11*2), Z7
+	VPMOVZXWD (R11)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R10)(R11*2), Z7
+	VCVTPH2PS (R11)(R12*2), Z7
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R10)(R11*4), Z7
+	VMOVUPS (R11)(R12*4), Z7
 
 scales1done:
 	VMULPS    Z7, Z1, Z1
 	VMULPS    Z7, Z3, Z3
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain1
 	LEAQ      16(R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Z7
+	VPMOVZXWD (R11)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R10)(R9*2), Z7
+	VCVTPH2PS (R11)(R9*2), Z7
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R10)(R9*4), Z7
+	VMOVUPS (R11)(R9*4), Z7
 
 biases1done:
 	MOVQ         216(AX), R9
@@ -792,12 +801,11 @@ biases1done:
 	VADDPS       Z6, Z3, Z3
 
 plain1:
-	MOVQ    248(AX), R9
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
+	VADDPS  64(R10), Z1, Z1
+	VMOVUPS Z1, 64(R10)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R9), Z3, Z3
-	VMOVUPS Z3, 192(R9)
+	VADDPS  192(R10), Z3, Z3
+	VMOVUPS Z3, 192(R10)
 	VPXORD  Z3, Z3, Z3
 	MOVQ    240(AX), R9
 	LEAQ    (R8)(R9*4), R8
@@ -1050,71 +1058,72 @@ step:
 	JNZ          step
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	TESTQ        R11, R11
-	JZ           plain0
-	MOVQ         48(AX), R12
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
 	TESTQ        R12, R12
+	JZ           plain0
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JZ           centred0
-	VPMOVZXBD    (R12)(R10*1), Z10
+	VPMOVZXBD    (R13)(R10*1), Z10
 	VPBROADCASTD 104(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         216(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z9
+	MOVQ         216(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R12), Z9
+	VBROADCASTSS 4(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R12), Z9
+	VBROADCASTSS 8(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R12), Z9
+	VBROADCASTSS 12(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z6, Z6
 
 centred0:
-	LEAQ      (R10), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	LEAQ      (R10), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R11)(R12*2), Z11
+	VPMOVZXWD (R12)(R13*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R11)(R12*2), Z11
+	VCVTPH2PS (R12)(R13*2), Z11
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R11)(R12*4), Z11
+	VMOVUPS (R12)(R13*4), Z11
 
 scales0done:
 	VMULPS    Z11, Z0, Z0
 	VMULPS    Z11, Z2, Z2
 	VMULPS    Z11, Z4, Z4
 	VMULPS    Z11, Z6, Z6
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        plain0
 	LEAQ      (R10), R10
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R11)(R10*2), Z11
+	VPMOVZXWD (R12)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R11)(R10*2), Z11
+	VCVTPH2PS (R12)(R10*2), Z11
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R11)(R10*4), Z11
+	VMOVUPS (R12)(R10*4), Z11
 
 biases0done:
 	MOVQ         216(AX), R10
@@ -1133,86 +1142,86 @@ biases0done:
 	VADDPS       Z10, Z6, Z6
 
 plain0:
-	MOVQ         248(AX), R10
-	VADDPS       (R10), Z0, Z0
-	VMOVUPS      Z0, (R10)
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R10), Z2, Z2
-	VMOVUPS      Z2, 128(R10)
+	VADDPS       128(R11), Z2, Z2
+	VMOVUPS      Z2, 128(R11)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R10), Z4, Z4
-	VMOVUPS      Z4, 256(R10)
+	VADDPS       256(R11), Z4, Z4
+	VMOVUPS      Z4, 256(R11)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R10), Z6, Z6
-	VMOVUPS      Z6, 384(R10)
+	VADDPS       384(R11), Z6, Z6
+	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	TESTQ        R11, R11
-	JZ           plain1
-	MOVQ         48(AX), R12
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
 	TESTQ        R12, R12
+	JZ           plain1
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JZ           centred1
-	VPMOVZXBD    16(R12)(R10*1), Z10
+	VPMOVZXBD    16(R13)(R10*1), Z10
 	VPBROADCASTD 104(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         216(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z9
+	MOVQ         216(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R12), Z9
+	VBROADCASTSS 4(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R12), Z9
+	VBROADCASTSS 8(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R12), Z9
+	VBROADCASTSS 12(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z7, Z7
 
 centred1:
-	LEAQ      16(R10), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	LEAQ      16(R10), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R11)(R12*2), Z11
+	VPMOVZXWD (R12)(R13*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R11)(R12*2), Z11
+	VCVTPH2PS (R12)(R13*2), Z11
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R11)(R12*4), Z11
+	VMOVUPS (R12)(R13*4), Z11
 
 scales1done:
 	VMULPS    Z11, Z1, Z1
 	VMULPS    Z11, Z3, Z3
 	VMULPS    Z11, Z5, Z5
 	VMULPS    Z11, Z7, Z7
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        plain1
 	LEAQ      16(R10), R10
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R11)(R10*2), Z11
+	VPMOVZXWD (R12)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R11)(R10*2), Z11
+	VCVTPH2PS (R12)(R10*2), Z11
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R11)(R10*4), Z11
+	VMOVUPS (R12)(R10*4), Z11
 
 biases1done:
 	MOVQ         216(AX), R10
@@ -1231,18 +1240,17 @@ biases1done:
 	VADDPS       Z10, Z7, Z7
 
 plain1:
-	MOVQ    248(AX), R10
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R10), Z3, Z3
-	VMOVUPS Z3, 192(R10)
+	VADDPS  192(R11), Z3, Z3
+	VMOVUPS Z3, 192(R11)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R10), Z5, Z5
-	VMOVUPS Z5, 320(R10)
+	VADDPS  320(R11), Z5, Z5
+	VMOVUPS Z5, 320(R11)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R10), Z7, Z7
-	VMOVUPS Z7, 448(R10)
+	VADDPS  448(R11), Z7, Z7
+	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
 	MOVQ    240(AX), R10
 	LEAQ    (R9)(R10*4), R9
@@ -1689,59 +1697,60 @@ step:
 	JNZ          step
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	TESTQ        R12, R12
-	JZ           plain0
-	MOVQ         48(AX), R13
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
 	TESTQ        R13, R13
+	JZ           plain0
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R13)(R11*1), Z18
+	VPMOVZXBD    (R14)(R11*1), Z18
 	VPBROADCASTD 104(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         216(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z17
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R13), Z17
+	VBROADCASTSS 4(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R13), Z17
+	VBROADCASTSS 8(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R13), Z17
+	VBROADCASTSS 12(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R13), Z17
+	VBROADCASTSS 16(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R13), Z17
+	VBROADCASTSS 20(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R13), Z17
+	VBROADCASTSS 24(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R13), Z17
+	VBROADCASTSS 28(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z14, Z14
 
 centred0:
-	LEAQ      (R11), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	LEAQ      (R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R12)(R13*2), Z19
+	VPMOVZXWD (R13)(R14*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R12)(R13*2), Z19
+	VCVTPH2PS (R13)(R14*2), Z19
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R12)(R13*4), Z19
+	VMOVUPS (R13)(R14*4), Z19
 
 scales0done:
 	VMULPS    Z19, Z0, Z0
@@ -1752,24 +1761,24 @@ scales0done:
 	VMULPS    Z19, Z10, Z10
 	VMULPS    Z19, Z12, Z12
 	VMULPS    Z19, Z14, Z14
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain0
 	LEAQ      (R11), R11
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R12)(R11*2), Z19
+	VPMOVZXWD (R13)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R12)(R11*2), Z19
+	VCVTPH2PS (R13)(R11*2), Z19
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R12)(R11*4), Z19
+	VMOVUPS (R13)(R11*4), Z19
 
 biases0done:
 	MOVQ         216(AX), R11
@@ -1800,86 +1809,86 @@ biases0done:
 	VADDPS       Z18, Z14, Z14
 
 plain0:
-	MOVQ         248(AX), R11
-	VADDPS       (R11), Z0, Z0
-	VMOVUPS      Z0, (R11)
+	VADDPS       (R12), Z0, Z0
+	VMOVUPS      Z0, (R12)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R11), Z2, Z2
-	VMOVUPS      Z2, 128(R11)
+	VADDPS       128(R12), Z2, Z2
+	VMOVUPS      Z2, 128(R12)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R11), Z4, Z4
-	VMOVUPS      Z4, 256(R11)
+	VADDPS       256(R12), Z4, Z4
+	VMOVUPS      Z4, 256(R12)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R11), Z6, Z6
-	VMOVUPS      Z6, 384(R11)
+	VADDPS       384(R12), Z6, Z6
+	VMOVUPS      Z6, 384(R12)
 	VPXORD       Z6, Z6, Z6
-	VADDPS       512(R11), Z8, Z8
-	VMOVUPS      Z8, 512(R11)
+	VADDPS       512(R12), Z8, Z8
+	VMOVUPS      Z8, 512(R12)
 	VPXORD       Z8, Z8, Z8
-	VADDPS       640(R11), Z10, Z10
-	VMOVUPS      Z10, 640(R11)
+	VADDPS       640(R12), Z10, Z10
+	VMOVUPS      Z10, 640(R12)
 	VPXORD       Z10, Z10, Z10
-	VADDPS       768(R11), Z12, Z12
-	VMOVUPS      Z12, 768(R11)
+	VADDPS       768(R12), Z12, Z12
+	VMOVUPS      Z12, 768(R12)
 	VPXORD       Z12, Z12, Z12
-	VADDPS       896(R11), Z14, Z14
-	VMOVUPS      Z14, 896(R11)
+	VADDPS       896(R12), Z14, Z14
+	VMOVUPS      Z14, 896(R12)
 	VPXORD       Z14, Z14, Z14
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	TESTQ        R12, R12
-	JZ           plain1
-	MOVQ         48(AX), R13
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
 	TESTQ        R13, R13
+	JZ           plain1
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R13)(R11*1), Z18
+	VPMOVZXBD    16(R14)(R11*1), Z18
 	VPBROADCASTD 104(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         216(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z17
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R13), Z17
+	VBROADCASTSS 4(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R13), Z17
+	VBROADCASTSS 8(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R13), Z17
+	VBROADCASTSS 12(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R13), Z17
+	VBROADCASTSS 16(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R13), Z17
+	VBROADCASTSS 20(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R13), Z17
+	VBROADCASTSS 24(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R13), Z17
+	VBROADCASTSS 28(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z15, Z15
 
 centred1:
-	LEAQ      16(R11), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	LEAQ      16(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R12)(R13*2), Z19
+	VPMOVZXWD (R13)(R14*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R12)(R13*2), Z19
+	VCVTPH2PS (R13)(R14*2), Z19
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R12)(R13*4), Z19
+	VMOVUPS (R13)(R14*4), Z19
 
 scales1done:
 	VMULPS    Z19, Z1, Z1
@@ -1890,24 +1899,24 @@ scales1done:
 	VMULPS    Z19, Z11, Z11
 	VMULPS    Z19, Z13, Z13
 	VMULPS    Z19, Z15, Z15
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain1
 	LEAQ      16(R11), R11
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R12)(R11*2), Z19
+	VPMOVZXWD (R13)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R12)(R11*2), Z19
+	VCVTPH2PS (R13)(R11*2), Z19
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R12)(R11*4), Z19
+	VMOVUPS (R13)(R11*4), Z19
 
 biases1done:
 	MOVQ         216(AX), R11
@@ -1938,30 +1947,29 @@ biases1done:
 	VADDPS       Z18, Z15, Z15
 
 plain1:
-	MOVQ    248(AX), R11
-	VADDPS  64(R11), Z1, Z1
-	VMOVUPS Z1, 64(R11)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, 64(R12)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R11), Z3, Z3
-	VMOVUPS Z3, 192(R11)
+	VADDPS  192(R12), Z3, Z3
+	VMOVUPS Z3, 192(R12)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R11), Z5, Z5
-	VMOVUPS Z5, 320(R11)
+	VADDPS  320(R12), Z5, Z5
+	VMOVUPS Z5, 320(R12)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R11), Z7, Z7
-	VMOVUPS Z7, 448(R11)
+	VADDPS  448(R12), Z7, Z7
+	VMOVUPS Z7, 448(R12)
 	VPXORD  Z7, Z7, Z7
-	VADDPS  576(R11), Z9, Z9
-	VMOVUPS Z9, 576(R11)
+	VADDPS  576(R12), Z9, Z9
+	VMOVUPS Z9, 576(R12)
 	VPXORD  Z9, Z9, Z9
-	VADDPS  704(R11), Z11, Z11
-	VMOVUPS Z11, 704(R11)
+	VADDPS  704(R12), Z11, Z11
+	VMOVUPS Z11, 704(R12)
 	VPXORD  Z11, Z11, Z11
-	VADDPS  832(R11), Z13, Z13
-	VMOVUPS Z13, 832(R11)
+	VADDPS  832(R12), Z13, Z13
+	VMOVUPS Z13, 832(R12)
 	VPXORD  Z13, Z13, Z13
-	VADDPS  960(R11), Z15, Z15
-	VMOVUPS Z15, 960(R11)
+	VADDPS  960(R12), Z15, Z15
+	VMOVUPS Z15, 960(R12)
 	VPXORD  Z15, Z15, Z15
 	MOVQ    240(AX), R11
 	LEAQ    (R10)(R11*4), R10

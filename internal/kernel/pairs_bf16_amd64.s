@@ -5,29 +5,35 @@
 #include "textflag.h"
 
 // func pairsx1BF16(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F
 TEXT ·pairsx1BF16(SB), NOSPLIT, $0-8
-	MOVQ      p+0(FP), AX
-	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
-	MOVQ      248(AX), BX
+	MOVQ p+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 272(AX), DX
+	XORQ BX, BX
+	XORQ SI, SI
+
+panel:
+	MOVQ      136(AX), DI
+	MOVQ      160(AX), R8
+	MOVQ      248(AX), R8
+	ADDQ      SI, R8
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (BX)
-	VMOVDQU32 Z0, 64(BX)
+	VMOVDQU32 Z0, (R8)
+	VMOVDQU32 Z0, 64(R8)
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
-	MOVQ      112(AX), BX
-	MOVQ      120(AX), SI
-	XORQ      DI, DI
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
 
 block:
-	MOVLQSX (BX), R8
+	MOVLQSX (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z2
 	VMOVDQU32    64(CX), Z3
-	VPBROADCASTD (DX), Z4
+	VPBROADCASTD (DI), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -38,7 +44,7 @@ step:
 	WORD         $0xcc52
 	VMOVDQU32    128(CX), Z2
 	VMOVDQU32    192(CX), Z3
-	VPBROADCASTD 4(DX), Z4
+	VPBROADCASTD 4(DI), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -49,7 +55,7 @@ step:
 	WORD         $0xcc52
 	VMOVDQU32    256(CX), Z2
 	VMOVDQU32    320(CX), Z3
-	VPBROADCASTD 8(DX), Z4
+	VPBROADCASTD 8(DI), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -60,7 +66,7 @@ step:
 	WORD         $0xcc52
 	VMOVDQU32    384(CX), Z2
 	VMOVDQU32    448(CX), Z3
-	VPBROADCASTD 12(DX), Z4
+	VPBROADCASTD 12(DI), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -69,159 +75,161 @@ step:
 	// VDPBF16PS Z4, Z3, Z1
 	LONG         $0x4866f262
 	WORD         $0xcc52
-	PREFETCHT0   2048(CX)
-	PREFETCHT0   2112(CX)
-	PREFETCHT0   2176(CX)
-	PREFETCHT0   2240(CX)
-	PREFETCHT0   2304(CX)
-	PREFETCHT0   2368(CX)
-	PREFETCHT0   2432(CX)
-	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
-	ADDQ         $0x10, DX
-	DECQ         R8
+	ADDQ         $0x10, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain0
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R10)(R8*1), Z3
+	VPMOVZXBD    (R14)(R11*1), Z3
 	VPBROADCASTD 104(AX), Z4
 	VPSUBD       Z3, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Z2
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z2
 	VMULPS       Z2, Z4, Z3
 	VADDPS       Z3, Z0, Z0
 
 centred0:
-	LEAQ      (R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      (R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R9)(R10*2), Z4
+	VPMOVZXWD (R13)(R14*2), Z4
 	VPSLLD    $0x10, Z4, Z4
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R9)(R10*2), Z4
+	VCVTPH2PS (R13)(R14*2), Z4
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R9)(R10*4), Z4
+	VMOVUPS (R13)(R14*4), Z4
 
 scales0done:
 	VMULPS    Z4, Z0, Z0
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain0
-	LEAQ      (R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      (R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R9)(R8*2), Z4
+	VPMOVZXWD (R13)(R11*2), Z4
 	VPSLLD    $0x10, Z4, Z4
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R9)(R8*2), Z4
+	VCVTPH2PS (R13)(R11*2), Z4
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R9)(R8*4), Z4
+	VMOVUPS (R13)(R11*4), Z4
 
 biases0done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Z2
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z2
 	VMULPS       Z4, Z2, Z3
 	VADDPS       Z3, Z0, Z0
 
 plain0:
-	MOVQ         248(AX), R8
-	VADDPS       (R8), Z0, Z0
-	VMOVUPS      Z0, (R8)
+	VADDPS       (R12), Z0, Z0
+	VMOVUPS      Z0, (R12)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain1
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R10)(R8*1), Z3
+	VPMOVZXBD    16(R14)(R11*1), Z3
 	VPBROADCASTD 104(AX), Z4
 	VPSUBD       Z3, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Z2
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z2
 	VMULPS       Z2, Z4, Z3
 	VADDPS       Z3, Z1, Z1
 
 centred1:
-	LEAQ      16(R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      16(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R9)(R10*2), Z4
+	VPMOVZXWD (R13)(R14*2), Z4
 	VPSLLD    $0x10, Z4, Z4
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R9)(R10*2), Z4
+	VCVTPH2PS (R13)(R14*2), Z4
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R9)(R10*4), Z4
+	VMOVUPS (R13)(R14*4), Z4
 
 scales1done:
 	VMULPS    Z4, Z1, Z1
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain1
-	LEAQ      16(R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      16(R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R9)(R8*2), Z4
+	VPMOVZXWD (R13)(R11*2), Z4
 	VPSLLD    $0x10, Z4, Z4
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R9)(R8*2), Z4
+	VCVTPH2PS (R13)(R11*2), Z4
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R9)(R8*4), Z4
+	VMOVUPS (R13)(R11*4), Z4
 
 biases1done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Z2
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z2
 	VMULPS       Z4, Z2, Z3
 	VADDPS       Z3, Z1, Z1
 
 plain1:
-	MOVQ    248(AX), R8
-	VADDPS  64(R8), Z1, Z1
-	VMOVUPS Z1, 64(R8)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, 64(R12)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    240(AX), R8
-	LEAQ    (DI)(R8*4), DI
-	ADDQ    $0x08, BX
-	DECQ    SI
+	MOVQ    240(AX), R11
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x08, R8
+	DECQ    R9
 	JNZ     block
+	MOVQ    280(AX), DI
+	SHLQ    $0x05, DI
+	ADDQ    DI, BX
+	ADDQ    $0x00000080, SI
+	DECQ    DX
+	JNZ     panel
 	VZEROUPPER
 	RET
 
@@ -336,63 +344,64 @@ step:
 	JNZ          step
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain0
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain0
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R11)(R9*1), Z5
+	VPMOVZXBD    (R12)(R9*1), Z5
 	VPBROADCASTD 104(AX), Z6
 	VPSUBD       Z5, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z4
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z0, Z0
-	VBROADCASTSS 4(R11), Z4
+	VBROADCASTSS 4(R12), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z2, Z2
 
 centred0:
-	LEAQ      (R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      (R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R10)(R11*2), Z6
+	VPMOVZXWD (R11)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R10)(R11*2), Z6
+	VCVTPH2PS (R11)(R12*2), Z6
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R10)(R11*4), Z6
+	VMOVUPS (R11)(R12*4), Z6
 
 scales0done:
 	VMULPS    Z6, Z0, Z0
 	VMULPS    Z6, Z2, Z2
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain0
 	LEAQ      (R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Z6
+	VPMOVZXWD (R11)(R9*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R10)(R9*2), Z6
+	VCVTPH2PS (R11)(R9*2), Z6
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R10)(R9*4), Z6
+	VMOVUPS (R11)(R9*4), Z6
 
 biases0done:
 	MOVQ         216(AX), R9
@@ -405,72 +414,72 @@ biases0done:
 	VADDPS       Z5, Z2, Z2
 
 plain0:
-	MOVQ         248(AX), R9
-	VADDPS       (R9), Z0, Z0
-	VMOVUPS      Z0, (R9)
+	VADDPS       (R10), Z0, Z0
+	VMOVUPS      Z0, (R10)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R9), Z2, Z2
-	VMOVUPS      Z2, 128(R9)
+	VADDPS       128(R10), Z2, Z2
+	VMOVUPS      Z2, 128(R10)
 	VPXORD       Z2, Z2, Z2
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain1
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain1
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R11)(R9*1), Z5
+	VPMOVZXBD    16(R12)(R9*1), Z5
 	VPBROADCASTD 104(AX), Z6
 	VPSUBD       Z5, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z4
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z1, Z1
-	VBROADCASTSS 4(R11), Z4
+	VBROADCASTSS 4(R12), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z3, Z3
 
 centred1:
-	LEAQ      16(R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      16(R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R10)(R11*2), Z6
+	VPMOVZXWD (R11)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R10)(R11*2), Z6
+	VCVTPH2PS (R11)(R12*2), Z6
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R10)(R11*4), Z6
+	VMOVUPS (R11)(R12*4), Z6
 
 scales1done:
 	VMULPS    Z6, Z1, Z1
 	VMULPS    Z6, Z3, Z3
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain1
 	LEAQ      16(R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Z6
+	VPMOVZXWD (R11)(R9*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R10)(R9*2), Z6
+	VCVTPH2PS (R11)(R9*2), Z6
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R10)(R9*4), Z6
+	VMOVUPS (R11)(R9*4), Z6
 
 biases1done:
 	MOVQ         216(AX), R9
@@ -483,12 +492,11 @@ biases1done:
 	VADDPS       Z5, Z3, Z3
 
 plain1:
-	MOVQ    248(AX), R9
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
+	VADDPS  64(R10), Z1, Z1
+	VMOVUPS Z1, 64(R10)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R9), Z3, Z3
-	VMOVUPS Z3, 192(R9)
+	VADDPS  192(R10), Z3, Z3
+	VMOVUPS Z3, 192(R10)
 	VPXORD  Z3, Z3, Z3
 	MOVQ    240(AX), R9
 	LEAQ    (R8)(R9*4), R8
@@ -690,71 +698,72 @@ step:
 	JNZ          step
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	TESTQ        R11, R11
-	JZ           plain0
-	MOVQ         48(AX), R12
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
 	TESTQ        R12, R12
+	JZ           plain0
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JZ           centred0
-	VPMOVZXBD    (R12)(R10*1), Z9
+	VPMOVZXBD    (R13)(R10*1), Z9
 	VPBROADCASTD 104(AX), Z10
 	VPSUBD       Z9, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
-	MOVQ         216(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z8
+	MOVQ         216(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z0, Z0
-	VBROADCASTSS 4(R12), Z8
+	VBROADCASTSS 4(R13), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z2, Z2
-	VBROADCASTSS 8(R12), Z8
+	VBROADCASTSS 8(R13), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z4, Z4
-	VBROADCASTSS 12(R12), Z8
+	VBROADCASTSS 12(R13), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z6, Z6
 
 centred0:
-	LEAQ      (R10), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	LEAQ      (R10), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R11)(R12*2), Z10
+	VPMOVZXWD (R12)(R13*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R11)(R12*2), Z10
+	VCVTPH2PS (R12)(R13*2), Z10
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R11)(R12*4), Z10
+	VMOVUPS (R12)(R13*4), Z10
 
 scales0done:
 	VMULPS    Z10, Z0, Z0
 	VMULPS    Z10, Z2, Z2
 	VMULPS    Z10, Z4, Z4
 	VMULPS    Z10, Z6, Z6
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        plain0
 	LEAQ      (R10), R10
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R11)(R10*2), Z10
+	VPMOVZXWD (R12)(R10*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R11)(R10*2), Z10
+	VCVTPH2PS (R12)(R10*2), Z10
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R11)(R10*4), Z10
+	VMOVUPS (R12)(R10*4), Z10
 
 biases0done:
 	MOVQ         216(AX), R10
@@ -773,86 +782,86 @@ biases0done:
 	VADDPS       Z9, Z6, Z6
 
 plain0:
-	MOVQ         248(AX), R10
-	VADDPS       (R10), Z0, Z0
-	VMOVUPS      Z0, (R10)
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R10), Z2, Z2
-	VMOVUPS      Z2, 128(R10)
+	VADDPS       128(R11), Z2, Z2
+	VMOVUPS      Z2, 128(R11)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R10), Z4, Z4
-	VMOVUPS      Z4, 256(R10)
+	VADDPS       256(R11), Z4, Z4
+	VMOVUPS      Z4, 256(R11)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R10), Z6, Z6
-	VMOVUPS      Z6, 384(R10)
+	VADDPS       384(R11), Z6, Z6
+	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	TESTQ        R11, R11
-	JZ           plain1
-	MOVQ         48(AX), R12
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
 	TESTQ        R12, R12
+	JZ           plain1
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JZ           centred1
-	VPMOVZXBD    16(R12)(R10*1), Z9
+	VPMOVZXBD    16(R13)(R10*1), Z9
 	VPBROADCASTD 104(AX), Z10
 	VPSUBD       Z9, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
-	MOVQ         216(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z8
+	MOVQ         216(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z1, Z1
-	VBROADCASTSS 4(R12), Z8
+	VBROADCASTSS 4(R13), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z3, Z3
-	VBROADCASTSS 8(R12), Z8
+	VBROADCASTSS 8(R13), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z5, Z5
-	VBROADCASTSS 12(R12), Z8
+	VBROADCASTSS 12(R13), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z7, Z7
 
 centred1:
-	LEAQ      16(R10), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	LEAQ      16(R10), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R11)(R12*2), Z10
+	VPMOVZXWD (R12)(R13*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R11)(R12*2), Z10
+	VCVTPH2PS (R12)(R13*2), Z10
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R11)(R12*4), Z10
+	VMOVUPS (R12)(R13*4), Z10
 
 scales1done:
 	VMULPS    Z10, Z1, Z1
 	VMULPS    Z10, Z3, Z3
 	VMULPS    Z10, Z5, Z5
 	VMULPS    Z10, Z7, Z7
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        plain1
 	LEAQ      16(R10), R10
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R11)(R10*2), Z10
+	VPMOVZXWD (R12)(R10*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R11)(R10*2), Z10
+	VCVTPH2PS (R12)(R10*2), Z10
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R11)(R10*4), Z10
+	VMOVUPS (R12)(R10*4), Z10
 
 biases1done:
 	MOVQ         216(AX), R10
@@ -871,18 +880,17 @@ biases1done:
 	VADDPS       Z9, Z7, Z7
 
 plain1:
-	MOVQ    248(AX), R10
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R10), Z3, Z3
-	VMOVUPS Z3, 192(R10)
+	VADDPS  192(R11), Z3, Z3
+	VMOVUPS Z3, 192(R11)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R10), Z5, Z5
-	VMOVUPS Z5, 320(R10)
+	VADDPS  320(R11), Z5, Z5
+	VMOVUPS Z5, 320(R11)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R10), Z7, Z7
-	VMOVUPS Z7, 448(R10)
+	VADDPS  448(R11), Z7, Z7
+	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
 	MOVQ    240(AX), R10
 	LEAQ    (R9)(R10*4), R9
@@ -1246,59 +1254,60 @@ step:
 	JNZ          step
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	TESTQ        R12, R12
-	JZ           plain0
-	MOVQ         48(AX), R13
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
 	TESTQ        R13, R13
+	JZ           plain0
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R13)(R11*1), Z17
+	VPMOVZXBD    (R14)(R11*1), Z17
 	VPBROADCASTD 104(AX), Z18
 	VPSUBD       Z17, Z18, Z18
 	VCVTDQ2PS    Z18, Z18
-	MOVQ         216(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z16
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z0, Z0
-	VBROADCASTSS 4(R13), Z16
+	VBROADCASTSS 4(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z2, Z2
-	VBROADCASTSS 8(R13), Z16
+	VBROADCASTSS 8(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z4, Z4
-	VBROADCASTSS 12(R13), Z16
+	VBROADCASTSS 12(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z6, Z6
-	VBROADCASTSS 16(R13), Z16
+	VBROADCASTSS 16(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z8, Z8
-	VBROADCASTSS 20(R13), Z16
+	VBROADCASTSS 20(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z10, Z10
-	VBROADCASTSS 24(R13), Z16
+	VBROADCASTSS 24(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z12, Z12
-	VBROADCASTSS 28(R13), Z16
+	VBROADCASTSS 28(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z14, Z14
 
 centred0:
-	LEAQ      (R11), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	LEAQ      (R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R12)(R13*2), Z18
+	VPMOVZXWD (R13)(R14*2), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R12)(R13*2), Z18
+	VCVTPH2PS (R13)(R14*2), Z18
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R12)(R13*4), Z18
+	VMOVUPS (R13)(R14*4), Z18
 
 scales0done:
 	VMULPS    Z18, Z0, Z0
@@ -1309,24 +1318,24 @@ scales0done:
 	VMULPS    Z18, Z10, Z10
 	VMULPS    Z18, Z12, Z12
 	VMULPS    Z18, Z14, Z14
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain0
 	LEAQ      (R11), R11
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R12)(R11*2), Z18
+	VPMOVZXWD (R13)(R11*2), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R12)(R11*2), Z18
+	VCVTPH2PS (R13)(R11*2), Z18
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R12)(R11*4), Z18
+	VMOVUPS (R13)(R11*4), Z18
 
 biases0done:
 	MOVQ         216(AX), R11
@@ -1357,86 +1366,86 @@ biases0done:
 	VADDPS       Z17, Z14, Z14
 
 plain0:
-	MOVQ         248(AX), R11
-	VADDPS       (R11), Z0, Z0
-	VMOVUPS      Z0, (R11)
+	VADDPS       (R12), Z0, Z0
+	VMOVUPS      Z0, (R12)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R11), Z2, Z2
-	VMOVUPS      Z2, 128(R11)
+	VADDPS       128(R12), Z2, Z2
+	VMOVUPS      Z2, 128(R12)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R11), Z4, Z4
-	VMOVUPS      Z4, 256(R11)
+	VADDPS       256(R12), Z4, Z4
+	VMOVUPS      Z4, 256(R12)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R11), Z6, Z6
-	VMOVUPS      Z6, 384(R11)
+	VADDPS       384(R12), Z6, Z6
+	VMOVUPS      Z6, 384(R12)
 	VPXORD       Z6, Z6, Z6
-	VADDPS       512(R11), Z8, Z8
-	VMOVUPS      Z8, 512(R11)
+	VADDPS       512(R12), Z8, Z8
+	VMOVUPS      Z8, 512(R12)
 	VPXORD       Z8, Z8, Z8
-	VADDPS       640(R11), Z10, Z10
-	VMOVUPS      Z10, 640(R11)
+	VADDPS       640(R12), Z10, Z10
+	VMOVUPS      Z10, 640(R12)
 	VPXORD       Z10, Z10, Z10
-	VADDPS       768(R11), Z12, Z12
-	VMOVUPS      Z12, 768(R11)
+	VADDPS       768(R12), Z12, Z12
+	VMOVUPS      Z12, 768(R12)
 	VPXORD       Z12, Z12, Z12
-	VADDPS       896(R11), Z14, Z14
-	VMOVUPS      Z14, 896(R11)
+	VADDPS       896(R12), Z14, Z14
+	VMOVUPS      Z14, 896(R12)
 	VPXORD       Z14, Z14, Z14
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	TESTQ        R12, R12
-	JZ           plain1
-	MOVQ         48(AX), R13
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
 	TESTQ        R13, R13
+	JZ           plain1
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R13)(R11*1), Z17
+	VPMOVZXBD    16(R14)(R11*1), Z17
 	VPBROADCASTD 104(AX), Z18
 	VPSUBD       Z17, Z18, Z18
 	VCVTDQ2PS    Z18, Z18
-	MOVQ         216(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z16
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z1, Z1
-	VBROADCASTSS 4(R13), Z16
+	VBROADCASTSS 4(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z3, Z3
-	VBROADCASTSS 8(R13), Z16
+	VBROADCASTSS 8(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z5, Z5
-	VBROADCASTSS 12(R13), Z16
+	VBROADCASTSS 12(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z7, Z7
-	VBROADCASTSS 16(R13), Z16
+	VBROADCASTSS 16(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z9, Z9
-	VBROADCASTSS 20(R13), Z16
+	VBROADCASTSS 20(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z11, Z11
-	VBROADCASTSS 24(R13), Z16
+	VBROADCASTSS 24(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z13, Z13
-	VBROADCASTSS 28(R13), Z16
+	VBROADCASTSS 28(R14), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z15, Z15
 
 centred1:
-	LEAQ      16(R11), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	LEAQ      16(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R12)(R13*2), Z18
+	VPMOVZXWD (R13)(R14*2), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R12)(R13*2), Z18
+	VCVTPH2PS (R13)(R14*2), Z18
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R12)(R13*4), Z18
+	VMOVUPS (R13)(R14*4), Z18
 
 scales1done:
 	VMULPS    Z18, Z1, Z1
@@ -1447,24 +1456,24 @@ scales1done:
 	VMULPS    Z18, Z11, Z11
 	VMULPS    Z18, Z13, Z13
 	VMULPS    Z18, Z15, Z15
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain1
 	LEAQ      16(R11), R11
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R12)(R11*2), Z18
+	VPMOVZXWD (R13)(R11*2), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R12)(R11*2), Z18
+	VCVTPH2PS (R13)(R11*2), Z18
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R12)(R11*4), Z18
+	VMOVUPS (R13)(R11*4), Z18
 
 biases1done:
 	MOVQ         216(AX), R11
@@ -1495,30 +1504,29 @@ biases1done:
 	VADDPS       Z17, Z15, Z15
 
 plain1:
-	MOVQ    248(AX), R11
-	VADDPS  64(R11), Z1, Z1
-	VMOVUPS Z1, 64(R11)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, 64(R12)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R11), Z3, Z3
-	VMOVUPS Z3, 192(R11)
+	VADDPS  192(R12), Z3, Z3
+	VMOVUPS Z3, 192(R12)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R11), Z5, Z5
-	VMOVUPS Z5, 320(R11)
+	VADDPS  320(R12), Z5, Z5
+	VMOVUPS Z5, 320(R12)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R11), Z7, Z7
-	VMOVUPS Z7, 448(R11)
+	VADDPS  448(R12), Z7, Z7
+	VMOVUPS Z7, 448(R12)
 	VPXORD  Z7, Z7, Z7
-	VADDPS  576(R11), Z9, Z9
-	VMOVUPS Z9, 576(R11)
+	VADDPS  576(R12), Z9, Z9
+	VMOVUPS Z9, 576(R12)
 	VPXORD  Z9, Z9, Z9
-	VADDPS  704(R11), Z11, Z11
-	VMOVUPS Z11, 704(R11)
+	VADDPS  704(R12), Z11, Z11
+	VMOVUPS Z11, 704(R12)
 	VPXORD  Z11, Z11, Z11
-	VADDPS  832(R11), Z13, Z13
-	VMOVUPS Z13, 832(R11)
+	VADDPS  832(R12), Z13, Z13
+	VMOVUPS Z13, 832(R12)
 	VPXORD  Z13, Z13, Z13
-	VADDPS  960(R11), Z15, Z15
-	VMOVUPS Z15, 960(R11)
+	VADDPS  960(R12), Z15, Z15
+	VMOVUPS Z15, 960(R12)
 	VPXORD  Z15, Z15, Z15
 	MOVQ    240(AX), R11
 	LEAQ    (R10)(R11*4), R10
@@ -1530,7 +1538,7 @@ plain1:
 
 // func pairsx12BF16(p *byte)
 // Requires: AVX, AVX512F
-TEXT ·pairsx12BF16(SB), NOSPLIT, $0-8
+TEXT ·pairsx12BF16(SB), NOSPLIT, $8-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
 	MOVQ      136(AX), DX
@@ -2044,71 +2052,72 @@ step:
 	JNZ          step
 	MOVLQSX      4(R9), R12
 	SHLQ         $0x05, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain0
-	MOVQ         48(AX), R14
+	MOVQ         248(AX), R13
+	MOVQ         24(AX), R14
 	TESTQ        R14, R14
+	JZ           plain0
+	MOVQ         48(AX), R15
+	TESTQ        R15, R15
 	JZ           centred0
-	VPMOVZXBD    (R14)(R12*1), Z25
+	VPMOVZXBD    (R15)(R12*1), Z25
 	VPBROADCASTD 104(AX), Z26
 	VPSUBD       Z25, Z26, Z26
 	VCVTDQ2PS    Z26, Z26
-	MOVQ         216(AX), R14
-	ADDQ         R11, R14
-	VBROADCASTSS (R14), Z24
+	MOVQ         216(AX), R15
+	ADDQ         R11, R15
+	VBROADCASTSS (R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z0, Z0
-	VBROADCASTSS 4(R14), Z24
+	VBROADCASTSS 4(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z2, Z2
-	VBROADCASTSS 8(R14), Z24
+	VBROADCASTSS 8(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z4, Z4
-	VBROADCASTSS 12(R14), Z24
+	VBROADCASTSS 12(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z6, Z6
-	VBROADCASTSS 16(R14), Z24
+	VBROADCASTSS 16(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z8, Z8
-	VBROADCASTSS 20(R14), Z24
+	VBROADCASTSS 20(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z10, Z10
-	VBROADCASTSS 24(R14), Z24
+	VBROADCASTSS 24(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z12, Z12
-	VBROADCASTSS 28(R14), Z24
+	VBROADCASTSS 28(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z14, Z14
-	VBROADCASTSS 32(R14), Z24
+	VBROADCASTSS 32(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z16, Z16
-	VBROADCASTSS 36(R14), Z24
+	VBROADCASTSS 36(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z18, Z18
-	VBROADCASTSS 40(R14), Z24
+	VBROADCASTSS 40(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z20, Z20
-	VBROADCASTSS 44(R14), Z24
+	VBROADCASTSS 44(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z22, Z22
 
 centred0:
-	LEAQ      (R12), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	LEAQ      (R12), R15
+	MOVQ      96(AX), BP
+	CMPQ      BP, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R13)(R14*2), Z26
+	VPMOVZXWD (R14)(R15*2), Z26
 	VPSLLD    $0x10, Z26, Z26
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R13)(R14*2), Z26
+	VCVTPH2PS (R14)(R15*2), Z26
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R13)(R14*4), Z26
+	VMOVUPS (R14)(R15*4), Z26
 
 scales0done:
 	VMULPS    Z26, Z0, Z0
@@ -2123,24 +2132,24 @@ scales0done:
 	VMULPS    Z26, Z18, Z18
 	VMULPS    Z26, Z20, Z20
 	VMULPS    Z26, Z22, Z22
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      72(AX), R14
+	TESTQ     R14, R14
 	JZ        plain0
 	LEAQ      (R12), R12
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R13)(R12*2), Z26
+	VPMOVZXWD (R14)(R12*2), Z26
 	VPSLLD    $0x10, Z26, Z26
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R13)(R12*2), Z26
+	VCVTPH2PS (R14)(R12*2), Z26
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R13)(R12*4), Z26
+	VMOVUPS (R14)(R12*4), Z26
 
 biases0done:
 	MOVQ         216(AX), R12
@@ -2183,110 +2192,110 @@ biases0done:
 	VADDPS       Z25, Z22, Z22
 
 plain0:
-	MOVQ         248(AX), R12
-	VADDPS       (R12), Z0, Z0
-	VMOVUPS      Z0, (R12)
+	VADDPS       (R13), Z0, Z0
+	VMOVUPS      Z0, (R13)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R12), Z2, Z2
-	VMOVUPS      Z2, 128(R12)
+	VADDPS       128(R13), Z2, Z2
+	VMOVUPS      Z2, 128(R13)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R12), Z4, Z4
-	VMOVUPS      Z4, 256(R12)
+	VADDPS       256(R13), Z4, Z4
+	VMOVUPS      Z4, 256(R13)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R12), Z6, Z6
-	VMOVUPS      Z6, 384(R12)
+	VADDPS       384(R13), Z6, Z6
+	VMOVUPS      Z6, 384(R13)
 	VPXORD       Z6, Z6, Z6
-	VADDPS       512(R12), Z8, Z8
-	VMOVUPS      Z8, 512(R12)
+	VADDPS       512(R13), Z8, Z8
+	VMOVUPS      Z8, 512(R13)
 	VPXORD       Z8, Z8, Z8
-	VADDPS       640(R12), Z10, Z10
-	VMOVUPS      Z10, 640(R12)
+	VADDPS       640(R13), Z10, Z10
+	VMOVUPS      Z10, 640(R13)
 	VPXORD       Z10, Z10, Z10
-	VADDPS       768(R12), Z12, Z12
-	VMOVUPS      Z12, 768(R12)
+	VADDPS       768(R13), Z12, Z12
+	VMOVUPS      Z12, 768(R13)
 	VPXORD       Z12, Z12, Z12
-	VADDPS       896(R12), Z14, Z14
-	VMOVUPS      Z14, 896(R12)
+	VADDPS       896(R13), Z14, Z14
+	VMOVUPS      Z14, 896(R13)
 	VPXORD       Z14, Z14, Z14
-	VADDPS       1024(R12), Z16, Z16
-	VMOVUPS      Z16, 1024(R12)
+	VADDPS       1024(R13), Z16, Z16
+	VMOVUPS      Z16, 1024(R13)
 	VPXORD       Z16, Z16, Z16
-	VADDPS       1152(R12), Z18, Z18
-	VMOVUPS      Z18, 1152(R12)
+	VADDPS       1152(R13), Z18, Z18
+	VMOVUPS      Z18, 1152(R13)
 	VPXORD       Z18, Z18, Z18
-	VADDPS       1280(R12), Z20, Z20
-	VMOVUPS      Z20, 1280(R12)
+	VADDPS       1280(R13), Z20, Z20
+	VMOVUPS      Z20, 1280(R13)
 	VPXORD       Z20, Z20, Z20
-	VADDPS       1408(R12), Z22, Z22
-	VMOVUPS      Z22, 1408(R12)
+	VADDPS       1408(R13), Z22, Z22
+	VMOVUPS      Z22, 1408(R13)
 	VPXORD       Z22, Z22, Z22
 	MOVLQSX      4(R9), R12
 	SHLQ         $0x05, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain1
-	MOVQ         48(AX), R14
+	MOVQ         248(AX), R13
+	MOVQ         24(AX), R14
 	TESTQ        R14, R14
+	JZ           plain1
+	MOVQ         48(AX), R15
+	TESTQ        R15, R15
 	JZ           centred1
-	VPMOVZXBD    16(R14)(R12*1), Z25
+	VPMOVZXBD    16(R15)(R12*1), Z25
 	VPBROADCASTD 104(AX), Z26
 	VPSUBD       Z25, Z26, Z26
 	VCVTDQ2PS    Z26, Z26
-	MOVQ         216(AX), R14
-	ADDQ         R11, R14
-	VBROADCASTSS (R14), Z24
+	MOVQ         216(AX), R15
+	ADDQ         R11, R15
+	VBROADCASTSS (R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z1, Z1
-	VBROADCASTSS 4(R14), Z24
+	VBROADCASTSS 4(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z3, Z3
-	VBROADCASTSS 8(R14), Z24
+	VBROADCASTSS 8(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z5, Z5
-	VBROADCASTSS 12(R14), Z24
+	VBROADCASTSS 12(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z7, Z7
-	VBROADCASTSS 16(R14), Z24
+	VBROADCASTSS 16(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z9, Z9
-	VBROADCASTSS 20(R14), Z24
+	VBROADCASTSS 20(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z11, Z11
-	VBROADCASTSS 24(R14), Z24
+	VBROADCASTSS 24(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z13, Z13
-	VBROADCASTSS 28(R14), Z24
+	VBROADCASTSS 28(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z15, Z15
-	VBROADCASTSS 32(R14), Z24
+	VBROADCASTSS 32(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z17, Z17
-	VBROADCASTSS 36(R14), Z24
+	VBROADCASTSS 36(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z19, Z19
-	VBROADCASTSS 40(R14), Z24
+	VBROADCASTSS 40(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z21, Z21
-	VBROADCASTSS 44(R14), Z24
+	VBROADCASTSS 44(R15), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z23, Z23
 
 centred1:
-	LEAQ      16(R12), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	LEAQ      16(R12), R15
+	MOVQ      96(AX), BP
+	CMPQ      BP, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R13)(R14*2), Z26
+	VPMOVZXWD (R14)(R15*2), Z26
 	VPSLLD    $0x10, Z26, Z26
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R13)(R14*2), Z26
+	VCVTPH2PS (R14)(R15*2), Z26
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R13)(R14*4), Z26
+	VMOVUPS (R14)(R15*4), Z26
 
 scales1done:
 	VMULPS    Z26, Z1, Z1
@@ -2301,24 +2310,24 @@ scales1done:
 	VMULPS    Z26, Z19, Z19
 	VMULPS    Z26, Z21, Z21
 	VMULPS    Z26, Z23, Z23
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      72(AX), R14
+	TESTQ     R14, R14
 	JZ        plain1
 	LEAQ      16(R12), R12
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R13)(R12*2), Z26
+	VPMOVZXWD (R14)(R12*2), Z26
 	VPSLLD    $0x10, Z26, Z26
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R13)(R12*2), Z26
+	VCVTPH2PS (R14)(R12*2), Z26
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R13)(R12*4), Z26
+	VMOVUPS (R14)(R12*4), Z26
 
 biases1done:
 	MOVQ         216(AX), R12
@@ -2361,42 +2370,41 @@ biases1done:
 	VADDPS       Z25, Z23, Z23
 
 plain1:
-	MOVQ    248(AX), R12
-	VADDPS  64(R12), Z1, Z1
-	VMOVUPS Z1, 64(R12)
+	VADDPS  64(R13), Z1, Z1
+	VMOVUPS Z1, 64(R13)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R12), Z3, Z3
-	VMOVUPS Z3, 192(R12)
+	VADDPS  192(R13), Z3, Z3
+	VMOVUPS Z3, 192(R13)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R12), Z5, Z5
-	VMOVUPS Z5, 320(R12)
+	VADDPS  320(R13), Z5, Z5
+	VMOVUPS Z5, 320(R13)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R12), Z7, Z7
-	VMOVUPS Z7, 448(R12)
+	VADDPS  448(R13), Z7, Z7
+	VMOVUPS Z7, 448(R13)
 	VPXORD  Z7, Z7, Z7
-	VADDPS  576(R12), Z9, Z9
-	VMOVUPS Z9, 576(R12)
+	VADDPS  576(R13), Z9, Z9
+	VMOVUPS Z9, 576(R13)
 	VPXORD  Z9, Z9, Z9
-	VADDPS  704(R12), Z11, Z11
-	VMOVUPS Z11, 704(R12)
+	VADDPS  704(R13), Z11, Z11
+	VMOVUPS Z11, 704(R13)
 	VPXORD  Z11, Z11, Z11
-	VADDPS  832(R12), Z13, Z13
-	VMOVUPS Z13, 832(R12)
+	VADDPS  832(R13), Z13, Z13
+	VMOVUPS Z13, 832(R13)
 	VPXORD  Z13, Z13, Z13
-	VADDPS  960(R12), Z15, Z15
-	VMOVUPS Z15, 960(R12)
+	VADDPS  960(R13), Z15, Z15
+	VMOVUPS Z15, 960(R13)
 	VPXORD  Z15, Z15, Z15
-	VADDPS  1088(R12), Z17, Z17
-	VMOVUPS Z17, 1088(R12)
+	VADDPS  1088(R13), Z17, Z17
+	VMOVUPS Z17, 1088(R13)
 	VPXORD  Z17, Z17, Z17
-	VADDPS  1216(R12), Z19, Z19
-	VMOVUPS Z19, 1216(R12)
+	VADDPS  1216(R13), Z19, Z19
+	VMOVUPS Z19, 1216(R13)
 	VPXORD  Z19, Z19, Z19
-	VADDPS  1344(R12), Z21, Z21
-	VMOVUPS Z21, 1344(R12)
+	VADDPS  1344(R13), Z21, Z21
+	VMOVUPS Z21, 1344(R13)
 	VPXORD  Z21, Z21, Z21
-	VADDPS  1472(R12), Z23, Z23
-	VMOVUPS Z23, 1472(R12)
+	VADDPS  1472(R13), Z23, Z23
+	VMOVUPS Z23, 1472(R13)
 	VPXORD  Z23, Z23, Z23
 	MOVQ    240(AX), R12
 	LEAQ    (R11)(R12*4), R11
@@ -2425,7 +2433,7 @@ DATA codes<>+60(SB)/4, $0x0000000f
 GLOBL codes<>(SB), RODATA|NOPTR, $64
 
 // func direct4x1BF16(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F
 TEXT ·direct4x1BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z3
@@ -2436,30 +2444,34 @@ TEXT ·direct4x1BF16(SB), NOSPLIT, $0-8
 	VPMOVDW      Z3, Y2
 	VINSERTI64X4 $0x01, Y2, Z2, Z2
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), BX
-	VPXORD       Z0, Z0, Z0
-	VMOVDQU32    Z0, (BX)
-	VMOVDQU32    Z0, 64(BX)
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	MOVQ         112(AX), BX
-	MOVQ         120(AX), SI
-	XORQ         DI, DI
+	MOVQ         272(AX), DX
+	XORQ         BX, BX
+	XORQ         SI, SI
+
+panel:
+	MOVQ      136(AX), DI
+	MOVQ      160(AX), R8
+	MOVQ      248(AX), R8
+	ADDQ      SI, R8
+	VPXORD    Z0, Z0, Z0
+	VMOVDQU32 Z0, (R8)
+	VMOVDQU32 Z0, 64(R8)
+	VPXORD    Z0, Z0, Z0
+	VPXORD    Z1, Z1, Z1
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
 
 block:
-	MOVLQSX (BX), R8
+	MOVLQSX (R8), R11
 
 step:
 	VMOVDQU32    (CX), Z3
 	VMOVDQU32    64(CX), Z4
-	PREFETCHT0   2048(CX)
-	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	VPERMW       Z2, Z3, Z5
 	VPERMW       Z2, Z4, Z6
-	VPBROADCASTD (DX), Z7
+	VPBROADCASTD (DI), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2472,7 +2484,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x08, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 4(DX), Z7
+	VPBROADCASTD 4(DI), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2485,7 +2497,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x04, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 8(DX), Z7
+	VPBROADCASTD 8(DI), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2498,7 +2510,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x0c, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 12(DX), Z7
+	VPBROADCASTD 12(DI), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2507,150 +2519,160 @@ step:
 	// VDPBF16PS Z7, Z6, Z1
 	LONG         $0x484ef262
 	WORD         $0xcf52
-	ADDQ         $0x10, DX
-	DECQ         R8
+	ADDQ         $0x10, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain0
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R10)(R8*1), Z4
+	VPMOVZXBD    (R14)(R11*1), Z4
 	VPBROADCASTD 104(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Z3
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z0, Z0
 
 centred0:
-	LEAQ      (R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      (R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R9)(R10*2), Z5
+	VPMOVZXWD (R13)(R14*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R9)(R10*2), Z5
+	VCVTPH2PS (R13)(R14*2), Z5
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R9)(R10*4), Z5
+	VMOVUPS (R13)(R14*4), Z5
 
 scales0done:
 	VMULPS    Z5, Z0, Z0
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain0
-	LEAQ      (R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      (R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R9)(R8*2), Z5
+	VPMOVZXWD (R13)(R11*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R9)(R8*2), Z5
+	VCVTPH2PS (R13)(R11*2), Z5
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R9)(R8*4), Z5
+	VMOVUPS (R13)(R11*4), Z5
 
 biases0done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Z3
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z0, Z0
 
 plain0:
-	MOVQ         248(AX), R8
-	VADDPS       (R8), Z0, Z0
-	VMOVUPS      Z0, (R8)
+	VADDPS       (R12), Z0, Z0
+	VMOVUPS      Z0, (R12)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	TESTQ        R9, R9
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	TESTQ        R13, R13
 	JZ           plain1
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R10)(R8*1), Z4
+	VPMOVZXBD    16(R14)(R11*1), Z4
 	VPBROADCASTD 104(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         216(AX), R10
-	ADDQ         DI, R10
-	VBROADCASTSS (R10), Z3
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z1, Z1
 
 centred1:
-	LEAQ      16(R8), R10
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	LEAQ      16(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R9)(R10*2), Z5
+	VPMOVZXWD (R13)(R14*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R9)(R10*2), Z5
+	VCVTPH2PS (R13)(R14*2), Z5
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R9)(R10*4), Z5
+	VMOVUPS (R13)(R14*4), Z5
 
 scales1done:
 	VMULPS    Z5, Z1, Z1
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain1
-	LEAQ      16(R8), R8
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	LEAQ      16(R11), R11
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R9)(R8*2), Z5
+	VPMOVZXWD (R13)(R11*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R9)(R8*2), Z5
+	VCVTPH2PS (R13)(R11*2), Z5
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R9)(R8*4), Z5
+	VMOVUPS (R13)(R11*4), Z5
 
 biases1done:
-	MOVQ         216(AX), R8
-	ADDQ         DI, R8
-	VBROADCASTSS (R8), Z3
+	MOVQ         216(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z1, Z1
 
 plain1:
-	MOVQ    248(AX), R8
-	VADDPS  64(R8), Z1, Z1
-	VMOVUPS Z1, 64(R8)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, 64(R12)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    240(AX), R8
-	LEAQ    (DI)(R8*4), DI
-	ADDQ    $0x08, BX
-	DECQ    SI
+	MOVQ    240(AX), R11
+	LEAQ    (R10)(R11*4), R10
+	ADDQ    $0x08, R8
+	DECQ    R9
 	JNZ     block
+	MOVQ    280(AX), DI
+	SHLQ    $0x05, DI
+	ADDQ    DI, BX
+	ADDQ    $0x00000080, SI
+	DECQ    DX
+	JNZ     panel
 	VZEROUPPER
 	RET
 
@@ -2780,63 +2802,64 @@ step:
 	JNZ          step
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain0
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain0
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R11)(R9*1), Z6
+	VPMOVZXBD    (R12)(R9*1), Z6
 	VPBROADCASTD 104(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z5
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R11), Z5
+	VBROADCASTSS 4(R12), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z2, Z2
 
 centred0:
-	LEAQ      (R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      (R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R10)(R11*2), Z7
+	VPMOVZXWD (R11)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R10)(R11*2), Z7
+	VCVTPH2PS (R11)(R12*2), Z7
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R10)(R11*4), Z7
+	VMOVUPS (R11)(R12*4), Z7
 
 scales0done:
 	VMULPS    Z7, Z0, Z0
 	VMULPS    Z7, Z2, Z2
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain0
 	LEAQ      (R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R10)(R9*2), Z7
+	VPMOVZXWD (R11)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R10)(R9*2), Z7
+	VCVTPH2PS (R11)(R9*2), Z7
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R10)(R9*4), Z7
+	VMOVUPS (R11)(R9*4), Z7
 
 biases0done:
 	MOVQ         216(AX), R9
@@ -2849,72 +2872,72 @@ biases0done:
 	VADDPS       Z6, Z2, Z2
 
 plain0:
-	MOVQ         248(AX), R9
-	VADDPS       (R9), Z0, Z0
-	VMOVUPS      Z0, (R9)
+	VADDPS       (R10), Z0, Z0
+	VMOVUPS      Z0, (R10)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R9), Z2, Z2
-	VMOVUPS      Z2, 128(R9)
+	VADDPS       128(R10), Z2, Z2
+	VMOVUPS      Z2, 128(R10)
 	VPXORD       Z2, Z2, Z2
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	TESTQ        R10, R10
-	JZ           plain1
-	MOVQ         48(AX), R11
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
 	TESTQ        R11, R11
+	JZ           plain1
+	MOVQ         48(AX), R12
+	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R11)(R9*1), Z6
+	VPMOVZXBD    16(R12)(R9*1), Z6
 	VPBROADCASTD 104(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         216(AX), R11
-	ADDQ         R8, R11
-	VBROADCASTSS (R11), Z5
+	MOVQ         216(AX), R12
+	ADDQ         R8, R12
+	VBROADCASTSS (R12), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R11), Z5
+	VBROADCASTSS 4(R12), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z3, Z3
 
 centred1:
-	LEAQ      16(R9), R11
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	LEAQ      16(R9), R12
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R10)(R11*2), Z7
+	VPMOVZXWD (R11)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R10)(R11*2), Z7
+	VCVTPH2PS (R11)(R12*2), Z7
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R10)(R11*4), Z7
+	VMOVUPS (R11)(R12*4), Z7
 
 scales1done:
 	VMULPS    Z7, Z1, Z1
 	VMULPS    Z7, Z3, Z3
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        plain1
 	LEAQ      16(R9), R9
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R10)(R9*2), Z7
+	VPMOVZXWD (R11)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R10)(R9*2), Z7
+	VCVTPH2PS (R11)(R9*2), Z7
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R10)(R9*4), Z7
+	VMOVUPS (R11)(R9*4), Z7
 
 biases1done:
 	MOVQ         216(AX), R9
@@ -2927,12 +2950,11 @@ biases1done:
 	VADDPS       Z6, Z3, Z3
 
 plain1:
-	MOVQ    248(AX), R9
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
+	VADDPS  64(R10), Z1, Z1
+	VMOVUPS Z1, 64(R10)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R9), Z3, Z3
-	VMOVUPS Z3, 192(R9)
+	VADDPS  192(R10), Z3, Z3
+	VMOVUPS Z3, 192(R10)
 	VPXORD  Z3, Z3, Z3
 	MOVQ    240(AX), R9
 	LEAQ    (R8)(R9*4), R8
@@ -3149,71 +3171,72 @@ step:
 	JNZ          step
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	TESTQ        R11, R11
-	JZ           plain0
-	MOVQ         48(AX), R12
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
 	TESTQ        R12, R12
+	JZ           plain0
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JZ           centred0
-	VPMOVZXBD    (R12)(R10*1), Z10
+	VPMOVZXBD    (R13)(R10*1), Z10
 	VPBROADCASTD 104(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         216(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z9
+	MOVQ         216(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R12), Z9
+	VBROADCASTSS 4(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R12), Z9
+	VBROADCASTSS 8(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R12), Z9
+	VBROADCASTSS 12(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z6, Z6
 
 centred0:
-	LEAQ      (R10), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	LEAQ      (R10), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R11)(R12*2), Z11
+	VPMOVZXWD (R12)(R13*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R11)(R12*2), Z11
+	VCVTPH2PS (R12)(R13*2), Z11
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R11)(R12*4), Z11
+	VMOVUPS (R12)(R13*4), Z11
 
 scales0done:
 	VMULPS    Z11, Z0, Z0
 	VMULPS    Z11, Z2, Z2
 	VMULPS    Z11, Z4, Z4
 	VMULPS    Z11, Z6, Z6
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        plain0
 	LEAQ      (R10), R10
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R11)(R10*2), Z11
+	VPMOVZXWD (R12)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R11)(R10*2), Z11
+	VCVTPH2PS (R12)(R10*2), Z11
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R11)(R10*4), Z11
+	VMOVUPS (R12)(R10*4), Z11
 
 biases0done:
 	MOVQ         216(AX), R10
@@ -3232,86 +3255,86 @@ biases0done:
 	VADDPS       Z10, Z6, Z6
 
 plain0:
-	MOVQ         248(AX), R10
-	VADDPS       (R10), Z0, Z0
-	VMOVUPS      Z0, (R10)
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R10), Z2, Z2
-	VMOVUPS      Z2, 128(R10)
+	VADDPS       128(R11), Z2, Z2
+	VMOVUPS      Z2, 128(R11)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R10), Z4, Z4
-	VMOVUPS      Z4, 256(R10)
+	VADDPS       256(R11), Z4, Z4
+	VMOVUPS      Z4, 256(R11)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R10), Z6, Z6
-	VMOVUPS      Z6, 384(R10)
+	VADDPS       384(R11), Z6, Z6
+	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	TESTQ        R11, R11
-	JZ           plain1
-	MOVQ         48(AX), R12
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
 	TESTQ        R12, R12
+	JZ           plain1
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JZ           centred1
-	VPMOVZXBD    16(R12)(R10*1), Z10
+	VPMOVZXBD    16(R13)(R10*1), Z10
 	VPBROADCASTD 104(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         216(AX), R12
-	ADDQ         R9, R12
-	VBROADCASTSS (R12), Z9
+	MOVQ         216(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R12), Z9
+	VBROADCASTSS 4(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R12), Z9
+	VBROADCASTSS 8(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R12), Z9
+	VBROADCASTSS 12(R13), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z7, Z7
 
 centred1:
-	LEAQ      16(R10), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	LEAQ      16(R10), R13
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R11)(R12*2), Z11
+	VPMOVZXWD (R12)(R13*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R11)(R12*2), Z11
+	VCVTPH2PS (R12)(R13*2), Z11
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R11)(R12*4), Z11
+	VMOVUPS (R12)(R13*4), Z11
 
 scales1done:
 	VMULPS    Z11, Z1, Z1
 	VMULPS    Z11, Z3, Z3
 	VMULPS    Z11, Z5, Z5
 	VMULPS    Z11, Z7, Z7
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        plain1
 	LEAQ      16(R10), R10
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R11)(R10*2), Z11
+	VPMOVZXWD (R12)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R11)(R10*2), Z11
+	VCVTPH2PS (R12)(R10*2), Z11
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R11)(R10*4), Z11
+	VMOVUPS (R12)(R10*4), Z11
 
 biases1done:
 	MOVQ         216(AX), R10
@@ -3330,18 +3353,17 @@ biases1done:
 	VADDPS       Z10, Z7, Z7
 
 plain1:
-	MOVQ    248(AX), R10
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R10), Z3, Z3
-	VMOVUPS Z3, 192(R10)
+	VADDPS  192(R11), Z3, Z3
+	VMOVUPS Z3, 192(R11)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R10), Z5, Z5
-	VMOVUPS Z5, 320(R10)
+	VADDPS  320(R11), Z5, Z5
+	VMOVUPS Z5, 320(R11)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R10), Z7, Z7
-	VMOVUPS Z7, 448(R10)
+	VADDPS  448(R11), Z7, Z7
+	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
 	MOVQ    240(AX), R10
 	LEAQ    (R9)(R10*4), R9
@@ -3720,59 +3742,60 @@ step:
 	JNZ          step
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	TESTQ        R12, R12
-	JZ           plain0
-	MOVQ         48(AX), R13
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
 	TESTQ        R13, R13
+	JZ           plain0
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R13)(R11*1), Z18
+	VPMOVZXBD    (R14)(R11*1), Z18
 	VPBROADCASTD 104(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         216(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z17
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R13), Z17
+	VBROADCASTSS 4(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R13), Z17
+	VBROADCASTSS 8(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R13), Z17
+	VBROADCASTSS 12(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R13), Z17
+	VBROADCASTSS 16(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R13), Z17
+	VBROADCASTSS 20(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R13), Z17
+	VBROADCASTSS 24(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R13), Z17
+	VBROADCASTSS 28(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z14, Z14
 
 centred0:
-	LEAQ      (R11), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	LEAQ      (R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R12)(R13*2), Z19
+	VPMOVZXWD (R13)(R14*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R12)(R13*2), Z19
+	VCVTPH2PS (R13)(R14*2), Z19
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R12)(R13*4), Z19
+	VMOVUPS (R13)(R14*4), Z19
 
 scales0done:
 	VMULPS    Z19, Z0, Z0
@@ -3783,24 +3806,24 @@ scales0done:
 	VMULPS    Z19, Z10, Z10
 	VMULPS    Z19, Z12, Z12
 	VMULPS    Z19, Z14, Z14
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain0
 	LEAQ      (R11), R11
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R12)(R11*2), Z19
+	VPMOVZXWD (R13)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R12)(R11*2), Z19
+	VCVTPH2PS (R13)(R11*2), Z19
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R12)(R11*4), Z19
+	VMOVUPS (R13)(R11*4), Z19
 
 biases0done:
 	MOVQ         216(AX), R11
@@ -3831,86 +3854,86 @@ biases0done:
 	VADDPS       Z18, Z14, Z14
 
 plain0:
-	MOVQ         248(AX), R11
-	VADDPS       (R11), Z0, Z0
-	VMOVUPS      Z0, (R11)
+	VADDPS       (R12), Z0, Z0
+	VMOVUPS      Z0, (R12)
 	VPXORD       Z0, Z0, Z0
-	VADDPS       128(R11), Z2, Z2
-	VMOVUPS      Z2, 128(R11)
+	VADDPS       128(R12), Z2, Z2
+	VMOVUPS      Z2, 128(R12)
 	VPXORD       Z2, Z2, Z2
-	VADDPS       256(R11), Z4, Z4
-	VMOVUPS      Z4, 256(R11)
+	VADDPS       256(R12), Z4, Z4
+	VMOVUPS      Z4, 256(R12)
 	VPXORD       Z4, Z4, Z4
-	VADDPS       384(R11), Z6, Z6
-	VMOVUPS      Z6, 384(R11)
+	VADDPS       384(R12), Z6, Z6
+	VMOVUPS      Z6, 384(R12)
 	VPXORD       Z6, Z6, Z6
-	VADDPS       512(R11), Z8, Z8
-	VMOVUPS      Z8, 512(R11)
+	VADDPS       512(R12), Z8, Z8
+	VMOVUPS      Z8, 512(R12)
 	VPXORD       Z8, Z8, Z8
-	VADDPS       640(R11), Z10, Z10
-	VMOVUPS      Z10, 640(R11)
+	VADDPS       640(R12), Z10, Z10
+	VMOVUPS      Z10, 640(R12)
 	VPXORD       Z10, Z10, Z10
-	VADDPS       768(R11), Z12, Z12
-	VMOVUPS      Z12, 768(R11)
+	VADDPS       768(R12), Z12, Z12
+	VMOVUPS      Z12, 768(R12)
 	VPXORD       Z12, Z12, Z12
-	VADDPS       896(R11), Z14, Z14
-	VMOVUPS      Z14, 896(R11)
+	VADDPS       896(R12), Z14, Z14
+	VMOVUPS      Z14, 896(R12)
 	VPXORD       Z14, Z14, Z14
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	TESTQ        R12, R12
-	JZ           plain1
-	MOVQ         48(AX), R13
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
 	TESTQ        R13, R13
+	JZ           plain1
+	MOVQ         48(AX), R14
+	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R13)(R11*1), Z18
+	VPMOVZXBD    16(R14)(R11*1), Z18
 	VPBROADCASTD 104(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         216(AX), R13
-	ADDQ         R10, R13
-	VBROADCASTSS (R13), Z17
+	MOVQ         216(AX), R14
+	ADDQ         R10, R14
+	VBROADCASTSS (R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R13), Z17
+	VBROADCASTSS 4(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R13), Z17
+	VBROADCASTSS 8(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R13), Z17
+	VBROADCASTSS 12(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R13), Z17
+	VBROADCASTSS 16(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R13), Z17
+	VBROADCASTSS 20(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R13), Z17
+	VBROADCASTSS 24(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R13), Z17
+	VBROADCASTSS 28(R14), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z15, Z15
 
 centred1:
-	LEAQ      16(R11), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	LEAQ      16(R11), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R12)(R13*2), Z19
+	VPMOVZXWD (R13)(R14*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R12)(R13*2), Z19
+	VCVTPH2PS (R13)(R14*2), Z19
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R12)(R13*4), Z19
+	VMOVUPS (R13)(R14*4), Z19
 
 scales1done:
 	VMULPS    Z19, Z1, Z1
@@ -3921,24 +3944,24 @@ scales1done:
 	VMULPS    Z19, Z11, Z11
 	VMULPS    Z19, Z13, Z13
 	VMULPS    Z19, Z15, Z15
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        plain1
 	LEAQ      16(R11), R11
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R12)(R11*2), Z19
+	VPMOVZXWD (R13)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R12)(R11*2), Z19
+	VCVTPH2PS (R13)(R11*2), Z19
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R12)(R11*4), Z19
+	VMOVUPS (R13)(R11*4), Z19
 
 biases1done:
 	MOVQ         216(AX), R11
@@ -3969,30 +3992,29 @@ biases1done:
 	VADDPS       Z18, Z15, Z15
 
 plain1:
-	MOVQ    248(AX), R11
-	VADDPS  64(R11), Z1, Z1
-	VMOVUPS Z1, 64(R11)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, 64(R12)
 	VPXORD  Z1, Z1, Z1
-	VADDPS  192(R11), Z3, Z3
-	VMOVUPS Z3, 192(R11)
+	VADDPS  192(R12), Z3, Z3
+	VMOVUPS Z3, 192(R12)
 	VPXORD  Z3, Z3, Z3
-	VADDPS  320(R11), Z5, Z5
-	VMOVUPS Z5, 320(R11)
+	VADDPS  320(R12), Z5, Z5
+	VMOVUPS Z5, 320(R12)
 	VPXORD  Z5, Z5, Z5
-	VADDPS  448(R11), Z7, Z7
-	VMOVUPS Z7, 448(R11)
+	VADDPS  448(R12), Z7, Z7
+	VMOVUPS Z7, 448(R12)
 	VPXORD  Z7, Z7, Z7
-	VADDPS  576(R11), Z9, Z9
-	VMOVUPS Z9, 576(R11)
+	VADDPS  576(R12), Z9, Z9
+	VMOVUPS Z9, 576(R12)
 	VPXORD  Z9, Z9, Z9
-	VADDPS  704(R11), Z11, Z11
-	VMOVUPS Z11, 704(R11)
+	VADDPS  704(R12), Z11, Z11
+	VMOVUPS Z11, 704(R12)
 	VPXORD  Z11, Z11, Z11
-	VADDPS  832(R11), Z13, Z13
-	VMOVUPS Z13, 832(R11)
+	VADDPS  832(R12), Z13, Z13
+	VMOVUPS Z13, 832(R12)
 	VPXORD  Z13, Z13, Z13
-	VADDPS  960(R11), Z15, Z15
-	VMOVUPS Z15, 960(R11)
+	VADDPS  960(R12), Z15, Z15
+	VMOVUPS Z15, 960(R12)
 	VPXORD  Z15, Z15, Z15
 	MOVQ    240(AX), R11
 	LEAQ    (R10)(R11*4), R10

@@ -42,12 +42,13 @@ func (f Float) Size() int {
 	return 2
 }
 
-// Product multiplies a panel by the activations of tokens. Its fields have the offsets that the assembly knows.
+// Product multiplies panels by the activations of tokens: one panel by several, or several, one behind the other in Codes,
+// Scales, Zeros and Biases, by one. Its fields have the offsets that the assembly knows.
 type Product struct {
-	Codes  []byte // of the panel: a whole number of steps
-	Scales []byte // [groups, 32] of Type; nil for 1
-	Zeros  []byte // [groups, 32] of unsigned bytes; nil for Mid
-	Biases []byte // [groups, 32] of Type; nil for 0
+	Codes  []byte // [panels], a whole number of steps each
+	Scales []byte // [panels, groups, 32] of Type; nil for 1
+	Zeros  []byte // [panels, groups, 32] of unsigned bytes; nil for Mid
+	Biases []byte // [panels, groups, 32] of Type; nil for 0
 	Type   Float  // of scales and biases
 	Mid    int64  // the code that is zero without a zero point: 2^(bits−1)
 	Blocks []Block
@@ -62,7 +63,10 @@ type Product struct {
 	Totals  []float32 // the sum of bfloat16 activations
 	Row     int64
 
-	Y []float32 // [tokens, 32], the result
+	Y []float32 // [tokens, 32] or [panels, 32], the result
+
+	Panels int64
+	Groups int64
 }
 
 // tile is a kernel for a number of tokens.

@@ -15,25 +15,32 @@ TEXT ·codes4x1AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X1
 	VPBROADCASTD X1, Y1
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), BX
-	VPXOR        Y2, Y2, Y2
-	VMOVDQU      Y2, (BX)
-	VMOVDQU      Y2, 32(BX)
-	VMOVDQU      Y2, 64(BX)
-	VMOVDQU      Y2, 96(BX)
-	MOVQ         112(AX), BX
-	MOVQ         120(AX), SI
-	XORQ         DI, DI
+	MOVQ         272(AX), DX
+	XORQ         BX, BX
+	XORQ         SI, SI
+
+panel:
+	MOVQ    136(AX), DI
+	MOVQ    160(AX), R8
+	MOVQ    248(AX), R8
+	ADDQ    SI, R8
+	VPXOR   Y2, Y2, Y2
+	VMOVDQU Y2, (R8)
+	VMOVDQU Y2, 32(R8)
+	VMOVDQU Y2, 64(R8)
+	VMOVDQU Y2, 96(R8)
+	MOVQ    112(AX), R8
+	MOVQ    120(AX), R9
+	XORQ    R10, R10
 
 block:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	MOVLQSX      4(BX), R9
-	SHLQ         $0x05, R9
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	ADDQ         BX, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JNZ          zeros
 	VPBROADCASTD 104(AX), Y2
 	VPBROADCASTD 104(AX), Y3
@@ -42,29 +49,29 @@ block:
 	JMP          offsets
 
 zeros:
-	VPMOVZXBD (R10)(R9*1), Y2
-	VPMOVZXBD 8(R10)(R9*1), Y3
-	VPMOVZXBD 16(R10)(R9*1), Y4
-	VPMOVZXBD 24(R10)(R9*1), Y5
+	VPMOVZXBD (R13)(R12*1), Y2
+	VPMOVZXBD 8(R13)(R12*1), Y3
+	VPMOVZXBD 16(R13)(R12*1), Y4
+	VPMOVZXBD 24(R13)(R12*1), Y5
 
 offsets:
-	VPBROADCASTD (R8), Y6
+	VPBROADCASTD (R11), Y6
 	VPMADDWD     Y2, Y6, Y2
 	VPMADDWD     Y3, Y6, Y3
 	VPMADDWD     Y4, Y6, Y4
 	VPMADDWD     Y5, Y6, Y5
-	MOVLQSX      (BX), R8
+	MOVLQSX      (R8), R11
 
 step:
 	VMOVDQU      (CX), Y6
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (DX), Y8
+	VPBROADCASTD (DI), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y2, Y2
-	VPBROADCASTD 4(DX), Y7
+	VPBROADCASTD 4(DI), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y2, Y2
@@ -72,11 +79,11 @@ step:
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (DX), Y8
+	VPBROADCASTD (DI), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y3, Y3
-	VPBROADCASTD 4(DX), Y7
+	VPBROADCASTD 4(DI), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y3, Y3
@@ -84,11 +91,11 @@ step:
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (DX), Y8
+	VPBROADCASTD (DI), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y4, Y4
-	VPBROADCASTD 4(DX), Y7
+	VPBROADCASTD 4(DI), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y4, Y4
@@ -96,47 +103,50 @@ step:
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (DX), Y8
+	VPBROADCASTD (DI), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y5, Y5
-	VPBROADCASTD 4(DX), Y7
+	VPBROADCASTD 4(DI), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	ADDQ         $0x00000080, CX
-	ADDQ         $0x08, DX
-	DECQ         R8
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	MOVQ         96(AX), R10
-	CMPQ         R10, $0x01
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R9)(R8*2), Y6
+	VPMOVZXWD    (R13)(R11*2), Y6
 	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    16(R9)(R8*2), Y7
+	VPMOVZXWD    16(R13)(R11*2), Y7
 	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    32(R9)(R8*2), Y8
+	VPMOVZXWD    32(R13)(R11*2), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    48(R9)(R8*2), Y9
+	VPMOVZXWD    48(R13)(R11*2), Y9
 	VPSLLD       $0x10, Y9, Y9
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R9)(R8*2), Y6
-	VCVTPH2PS 16(R9)(R8*2), Y7
-	VCVTPH2PS 32(R9)(R8*2), Y8
-	VCVTPH2PS 48(R9)(R8*2), Y9
+	VCVTPH2PS (R13)(R11*2), Y6
+	VCVTPH2PS 16(R13)(R11*2), Y7
+	VCVTPH2PS 32(R13)(R11*2), Y8
+	VCVTPH2PS 48(R13)(R11*2), Y9
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R9)(R8*4), Y6
-	VMOVUPS 32(R9)(R8*4), Y7
-	VMOVUPS 64(R9)(R8*4), Y8
-	VMOVUPS 96(R9)(R8*4), Y9
+	VMOVUPS (R13)(R11*4), Y6
+	VMOVUPS 32(R13)(R11*4), Y7
+	VMOVUPS 64(R13)(R11*4), Y8
+	VMOVUPS 96(R13)(R11*4), Y9
 
 scalesdone:
 	VCVTDQ2PS Y2, Y2
@@ -147,40 +157,40 @@ scalesdone:
 	VMULPS    Y8, Y4, Y4
 	VCVTDQ2PS Y5, Y5
 	VMULPS    Y9, Y5, Y5
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R9)(R8*2), Y6
+	VPMOVZXWD (R13)(R11*2), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(R9)(R8*2), Y7
+	VPMOVZXWD 16(R13)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 32(R9)(R8*2), Y8
+	VPMOVZXWD 32(R13)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 48(R9)(R8*2), Y9
+	VPMOVZXWD 48(R13)(R11*2), Y9
 	VPSLLD    $0x10, Y9, Y9
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R9)(R8*2), Y6
-	VCVTPH2PS 16(R9)(R8*2), Y7
-	VCVTPH2PS 32(R9)(R8*2), Y8
-	VCVTPH2PS 48(R9)(R8*2), Y9
+	VCVTPH2PS (R13)(R11*2), Y6
+	VCVTPH2PS 16(R13)(R11*2), Y7
+	VCVTPH2PS 32(R13)(R11*2), Y8
+	VCVTPH2PS 48(R13)(R11*2), Y9
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R9)(R8*4), Y6
-	VMOVUPS 32(R9)(R8*4), Y7
-	VMOVUPS 64(R9)(R8*4), Y8
-	VMOVUPS 96(R9)(R8*4), Y9
+	VMOVUPS (R13)(R11*4), Y6
+	VMOVUPS 32(R13)(R11*4), Y7
+	VMOVUPS 64(R13)(R11*4), Y8
+	VMOVUPS 96(R13)(R11*4), Y9
 
 biasesdone:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	VPBROADCASTD (R8), Y10
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y6, Y10, Y6
 	VSUBPS       Y6, Y2, Y2
@@ -192,27 +202,32 @@ biasesdone:
 	VSUBPS       Y6, Y5, Y5
 
 nobias:
-	MOVQ         168(AX), R8
-	ADDQ         DI, R8
-	MOVQ         248(AX), R9
-	VBROADCASTSS (R8), Y6
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Y6
 	VMULPS       Y6, Y2, Y2
-	VADDPS       (R9), Y2, Y2
-	VMOVUPS      Y2, (R9)
+	VADDPS       (R12), Y2, Y2
+	VMOVUPS      Y2, (R12)
 	VMULPS       Y6, Y3, Y3
-	VADDPS       32(R9), Y3, Y3
-	VMOVUPS      Y3, 32(R9)
+	VADDPS       32(R12), Y3, Y3
+	VMOVUPS      Y3, 32(R12)
 	VMULPS       Y6, Y4, Y4
-	VADDPS       64(R9), Y4, Y4
-	VMOVUPS      Y4, 64(R9)
+	VADDPS       64(R12), Y4, Y4
+	VMOVUPS      Y4, 64(R12)
 	VMULPS       Y6, Y5, Y5
-	VADDPS       96(R9), Y5, Y5
-	VMOVUPS      Y5, 96(R9)
-	MOVQ         240(AX), R8
-	LEAQ         (DI)(R8*4), DI
-	ADDQ         $0x08, BX
-	DECQ         SI
+	VADDPS       96(R12), Y5, Y5
+	VMOVUPS      Y5, 96(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
+	MOVQ         280(AX), DI
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
+	ADDQ         $0x00000080, SI
+	DECQ         DX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -230,25 +245,32 @@ TEXT ·codes8x1AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X2
 	VPBROADCASTD X2, Y2
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), BX
-	VPXOR        Y3, Y3, Y3
-	VMOVDQU      Y3, (BX)
-	VMOVDQU      Y3, 32(BX)
-	VMOVDQU      Y3, 64(BX)
-	VMOVDQU      Y3, 96(BX)
-	MOVQ         112(AX), BX
-	MOVQ         120(AX), SI
-	XORQ         DI, DI
+	MOVQ         272(AX), DX
+	XORQ         BX, BX
+	XORQ         SI, SI
+
+panel:
+	MOVQ    136(AX), DI
+	MOVQ    160(AX), R8
+	MOVQ    248(AX), R8
+	ADDQ    SI, R8
+	VPXOR   Y3, Y3, Y3
+	VMOVDQU Y3, (R8)
+	VMOVDQU Y3, 32(R8)
+	VMOVDQU Y3, 64(R8)
+	VMOVDQU Y3, 96(R8)
+	MOVQ    112(AX), R8
+	MOVQ    120(AX), R9
+	XORQ    R10, R10
 
 block:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	MOVLQSX      4(BX), R9
-	SHLQ         $0x05, R9
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	ADDQ         BX, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JNZ          zeros
 	VPBROADCASTD 104(AX), Y3
 	VPBROADCASTD 104(AX), Y4
@@ -257,25 +279,25 @@ block:
 	JMP          offsets
 
 zeros:
-	VPMOVZXBD (R10)(R9*1), Y3
-	VPMOVZXBD 8(R10)(R9*1), Y4
-	VPMOVZXBD 16(R10)(R9*1), Y5
-	VPMOVZXBD 24(R10)(R9*1), Y6
+	VPMOVZXBD (R13)(R12*1), Y3
+	VPMOVZXBD 8(R13)(R12*1), Y4
+	VPMOVZXBD 16(R13)(R12*1), Y5
+	VPMOVZXBD 24(R13)(R12*1), Y6
 
 offsets:
-	VPBROADCASTD (R8), Y7
+	VPBROADCASTD (R11), Y7
 	VPMADDWD     Y3, Y7, Y3
 	VPMADDWD     Y4, Y7, Y4
 	VPMADDWD     Y5, Y7, Y5
 	VPMADDWD     Y6, Y7, Y6
-	MOVLQSX      (BX), R8
+	MOVLQSX      (R8), R11
 
 step:
 	VMOVDQU      (CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (DX), Y9
+	VPBROADCASTD (DI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y3, Y3
@@ -286,7 +308,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (DX), Y9
+	VPBROADCASTD (DI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y4, Y4
@@ -297,7 +319,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (DX), Y9
+	VPBROADCASTD (DI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y5, Y5
@@ -308,7 +330,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (DX), Y9
+	VPBROADCASTD (DI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y6, Y6
@@ -319,7 +341,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(DX), Y9
+	VPBROADCASTD 4(DI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y3, Y3
@@ -330,7 +352,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(DX), Y9
+	VPBROADCASTD 4(DI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y4, Y4
@@ -341,7 +363,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(DX), Y9
+	VPBROADCASTD 4(DI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y5, Y5
@@ -352,7 +374,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(DX), Y9
+	VPBROADCASTD 4(DI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y6, Y6
@@ -360,38 +382,41 @@ step:
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y6, Y6
 	ADDQ         $0x00000100, CX
-	ADDQ         $0x08, DX
-	DECQ         R8
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	MOVQ         96(AX), R10
-	CMPQ         R10, $0x01
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R9)(R8*2), Y7
+	VPMOVZXWD    (R13)(R11*2), Y7
 	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(R9)(R8*2), Y8
+	VPMOVZXWD    16(R13)(R11*2), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    32(R9)(R8*2), Y9
+	VPMOVZXWD    32(R13)(R11*2), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VPMOVZXWD    48(R9)(R8*2), Y10
+	VPMOVZXWD    48(R13)(R11*2), Y10
 	VPSLLD       $0x10, Y10, Y10
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R9)(R8*2), Y7
-	VCVTPH2PS 16(R9)(R8*2), Y8
-	VCVTPH2PS 32(R9)(R8*2), Y9
-	VCVTPH2PS 48(R9)(R8*2), Y10
+	VCVTPH2PS (R13)(R11*2), Y7
+	VCVTPH2PS 16(R13)(R11*2), Y8
+	VCVTPH2PS 32(R13)(R11*2), Y9
+	VCVTPH2PS 48(R13)(R11*2), Y10
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R9)(R8*4), Y7
-	VMOVUPS 32(R9)(R8*4), Y8
-	VMOVUPS 64(R9)(R8*4), Y9
-	VMOVUPS 96(R9)(R8*4), Y10
+	VMOVUPS (R13)(R11*4), Y7
+	VMOVUPS 32(R13)(R11*4), Y8
+	VMOVUPS 64(R13)(R11*4), Y9
+	VMOVUPS 96(R13)(R11*4), Y10
 
 scalesdone:
 	VCVTDQ2PS Y3, Y3
@@ -402,40 +427,40 @@ scalesdone:
 	VMULPS    Y9, Y5, Y5
 	VCVTDQ2PS Y6, Y6
 	VMULPS    Y10, Y6, Y6
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R9)(R8*2), Y7
+	VPMOVZXWD (R13)(R11*2), Y7
 	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 16(R9)(R8*2), Y8
+	VPMOVZXWD 16(R13)(R11*2), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 32(R9)(R8*2), Y9
+	VPMOVZXWD 32(R13)(R11*2), Y9
 	VPSLLD    $0x10, Y9, Y9
-	VPMOVZXWD 48(R9)(R8*2), Y10
+	VPMOVZXWD 48(R13)(R11*2), Y10
 	VPSLLD    $0x10, Y10, Y10
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R9)(R8*2), Y7
-	VCVTPH2PS 16(R9)(R8*2), Y8
-	VCVTPH2PS 32(R9)(R8*2), Y9
-	VCVTPH2PS 48(R9)(R8*2), Y10
+	VCVTPH2PS (R13)(R11*2), Y7
+	VCVTPH2PS 16(R13)(R11*2), Y8
+	VCVTPH2PS 32(R13)(R11*2), Y9
+	VCVTPH2PS 48(R13)(R11*2), Y10
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R9)(R8*4), Y7
-	VMOVUPS 32(R9)(R8*4), Y8
-	VMOVUPS 64(R9)(R8*4), Y9
-	VMOVUPS 96(R9)(R8*4), Y10
+	VMOVUPS (R13)(R11*4), Y7
+	VMOVUPS 32(R13)(R11*4), Y8
+	VMOVUPS 64(R13)(R11*4), Y9
+	VMOVUPS 96(R13)(R11*4), Y10
 
 biasesdone:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	VPBROADCASTD (R8), Y11
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y7, Y11, Y7
 	VSUBPS       Y7, Y3, Y3
@@ -447,27 +472,32 @@ biasesdone:
 	VSUBPS       Y7, Y6, Y6
 
 nobias:
-	MOVQ         168(AX), R8
-	ADDQ         DI, R8
-	MOVQ         248(AX), R9
-	VBROADCASTSS (R8), Y7
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Y7
 	VMULPS       Y7, Y3, Y3
-	VADDPS       (R9), Y3, Y3
-	VMOVUPS      Y3, (R9)
+	VADDPS       (R12), Y3, Y3
+	VMOVUPS      Y3, (R12)
 	VMULPS       Y7, Y4, Y4
-	VADDPS       32(R9), Y4, Y4
-	VMOVUPS      Y4, 32(R9)
+	VADDPS       32(R12), Y4, Y4
+	VMOVUPS      Y4, 32(R12)
 	VMULPS       Y7, Y5, Y5
-	VADDPS       64(R9), Y5, Y5
-	VMOVUPS      Y5, 64(R9)
+	VADDPS       64(R12), Y5, Y5
+	VMOVUPS      Y5, 64(R12)
 	VMULPS       Y7, Y6, Y6
-	VADDPS       96(R9), Y6, Y6
-	VMOVUPS      Y6, 96(R9)
-	MOVQ         240(AX), R8
-	LEAQ         (DI)(R8*4), DI
-	ADDQ         $0x08, BX
-	DECQ         SI
+	VADDPS       96(R12), Y6, Y6
+	VMOVUPS      Y6, 96(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
+	MOVQ         280(AX), DI
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
+	ADDQ         $0x00000080, SI
+	DECQ         DX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -618,33 +648,34 @@ step:
 	JNZ          step
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	MOVQ         96(AX), R11
-	CMPQ         R11, $0x01
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
+	MOVQ         96(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R10)(R9*2), Y10
+	VPMOVZXWD    (R11)(R9*2), Y10
 	VPSLLD       $0x10, Y10, Y10
-	VPMOVZXWD    16(R10)(R9*2), Y11
+	VPMOVZXWD    16(R11)(R9*2), Y11
 	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    32(R10)(R9*2), Y12
+	VPMOVZXWD    32(R11)(R9*2), Y12
 	VPSLLD       $0x10, Y12, Y12
-	VPMOVZXWD    48(R10)(R9*2), Y13
+	VPMOVZXWD    48(R11)(R9*2), Y13
 	VPSLLD       $0x10, Y13, Y13
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R10)(R9*2), Y10
-	VCVTPH2PS 16(R10)(R9*2), Y11
-	VCVTPH2PS 32(R10)(R9*2), Y12
-	VCVTPH2PS 48(R10)(R9*2), Y13
+	VCVTPH2PS (R11)(R9*2), Y10
+	VCVTPH2PS 16(R11)(R9*2), Y11
+	VCVTPH2PS 32(R11)(R9*2), Y12
+	VCVTPH2PS 48(R11)(R9*2), Y13
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R10)(R9*4), Y10
-	VMOVUPS 32(R10)(R9*4), Y11
-	VMOVUPS 64(R10)(R9*4), Y12
-	VMOVUPS 96(R10)(R9*4), Y13
+	VMOVUPS (R11)(R9*4), Y10
+	VMOVUPS 32(R11)(R9*4), Y11
+	VMOVUPS 64(R11)(R9*4), Y12
+	VMOVUPS 96(R11)(R9*4), Y13
 
 scalesdone:
 	VCVTDQ2PS Y2, Y2
@@ -663,35 +694,35 @@ scalesdone:
 	VMULPS    Y12, Y8, Y8
 	VCVTDQ2PS Y9, Y9
 	VMULPS    Y13, Y9, Y9
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R10)(R9*2), Y10
+	VPMOVZXWD (R11)(R9*2), Y10
 	VPSLLD    $0x10, Y10, Y10
-	VPMOVZXWD 16(R10)(R9*2), Y11
+	VPMOVZXWD 16(R11)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	VPMOVZXWD 32(R10)(R9*2), Y12
+	VPMOVZXWD 32(R11)(R9*2), Y12
 	VPSLLD    $0x10, Y12, Y12
-	VPMOVZXWD 48(R10)(R9*2), Y13
+	VPMOVZXWD 48(R11)(R9*2), Y13
 	VPSLLD    $0x10, Y13, Y13
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R10)(R9*2), Y10
-	VCVTPH2PS 16(R10)(R9*2), Y11
-	VCVTPH2PS 32(R10)(R9*2), Y12
-	VCVTPH2PS 48(R10)(R9*2), Y13
+	VCVTPH2PS (R11)(R9*2), Y10
+	VCVTPH2PS 16(R11)(R9*2), Y11
+	VCVTPH2PS 32(R11)(R9*2), Y12
+	VCVTPH2PS 48(R11)(R9*2), Y13
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R10)(R9*4), Y10
-	VMOVUPS 32(R10)(R9*4), Y11
-	VMOVUPS 64(R10)(R9*4), Y12
-	VMOVUPS 96(R10)(R9*4), Y13
+	VMOVUPS (R11)(R9*4), Y10
+	VMOVUPS 32(R11)(R9*4), Y11
+	VMOVUPS 64(R11)(R9*4), Y12
+	VMOVUPS 96(R11)(R9*4), Y13
 
 biasesdone:
 	MOVQ         192(AX), R9
@@ -720,7 +751,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R9
 	ADDQ         R8, R9
-	MOVQ         248(AX), R10
 	VBROADCASTSS (R9), Y10
 	VMULPS       Y10, Y2, Y2
 	VADDPS       (R10), Y2, Y2
@@ -969,33 +999,34 @@ step:
 	JNZ          step
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	MOVQ         96(AX), R11
-	CMPQ         R11, $0x01
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
+	MOVQ         96(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R10)(R9*2), Y11
+	VPMOVZXWD    (R11)(R9*2), Y11
 	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(R10)(R9*2), Y12
+	VPMOVZXWD    16(R11)(R9*2), Y12
 	VPSLLD       $0x10, Y12, Y12
-	VPMOVZXWD    32(R10)(R9*2), Y13
+	VPMOVZXWD    32(R11)(R9*2), Y13
 	VPSLLD       $0x10, Y13, Y13
-	VPMOVZXWD    48(R10)(R9*2), Y14
+	VPMOVZXWD    48(R11)(R9*2), Y14
 	VPSLLD       $0x10, Y14, Y14
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R10)(R9*2), Y11
-	VCVTPH2PS 16(R10)(R9*2), Y12
-	VCVTPH2PS 32(R10)(R9*2), Y13
-	VCVTPH2PS 48(R10)(R9*2), Y14
+	VCVTPH2PS (R11)(R9*2), Y11
+	VCVTPH2PS 16(R11)(R9*2), Y12
+	VCVTPH2PS 32(R11)(R9*2), Y13
+	VCVTPH2PS 48(R11)(R9*2), Y14
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R10)(R9*4), Y11
-	VMOVUPS 32(R10)(R9*4), Y12
-	VMOVUPS 64(R10)(R9*4), Y13
-	VMOVUPS 96(R10)(R9*4), Y14
+	VMOVUPS (R11)(R9*4), Y11
+	VMOVUPS 32(R11)(R9*4), Y12
+	VMOVUPS 64(R11)(R9*4), Y13
+	VMOVUPS 96(R11)(R9*4), Y14
 
 scalesdone:
 	VCVTDQ2PS Y3, Y3
@@ -1014,35 +1045,35 @@ scalesdone:
 	VMULPS    Y13, Y9, Y9
 	VCVTDQ2PS Y10, Y10
 	VMULPS    Y14, Y10, Y10
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R10)(R9*2), Y11
+	VPMOVZXWD (R11)(R9*2), Y11
 	VPSLLD    $0x10, Y11, Y11
-	VPMOVZXWD 16(R10)(R9*2), Y12
+	VPMOVZXWD 16(R11)(R9*2), Y12
 	VPSLLD    $0x10, Y12, Y12
-	VPMOVZXWD 32(R10)(R9*2), Y13
+	VPMOVZXWD 32(R11)(R9*2), Y13
 	VPSLLD    $0x10, Y13, Y13
-	VPMOVZXWD 48(R10)(R9*2), Y14
+	VPMOVZXWD 48(R11)(R9*2), Y14
 	VPSLLD    $0x10, Y14, Y14
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R10)(R9*2), Y11
-	VCVTPH2PS 16(R10)(R9*2), Y12
-	VCVTPH2PS 32(R10)(R9*2), Y13
-	VCVTPH2PS 48(R10)(R9*2), Y14
+	VCVTPH2PS (R11)(R9*2), Y11
+	VCVTPH2PS 16(R11)(R9*2), Y12
+	VCVTPH2PS 32(R11)(R9*2), Y13
+	VCVTPH2PS 48(R11)(R9*2), Y14
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R10)(R9*4), Y11
-	VMOVUPS 32(R10)(R9*4), Y12
-	VMOVUPS 64(R10)(R9*4), Y13
-	VMOVUPS 96(R10)(R9*4), Y14
+	VMOVUPS (R11)(R9*4), Y11
+	VMOVUPS 32(R11)(R9*4), Y12
+	VMOVUPS 64(R11)(R9*4), Y13
+	VMOVUPS 96(R11)(R9*4), Y14
 
 biasesdone:
 	MOVQ         192(AX), R9
@@ -1071,7 +1102,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R9
 	ADDQ         R8, R9
-	MOVQ         248(AX), R10
 	VBROADCASTSS (R9), Y11
 	VMULPS       Y11, Y3, Y3
 	VADDPS       (R10), Y3, Y3

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func codes4x1AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F
 TEXT ·codes4x1AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -13,146 +13,159 @@ TEXT ·codes4x1AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), BX
-	VPXORD       Z2, Z2, Z2
-	VMOVDQU32    Z2, (BX)
-	VMOVDQU32    Z2, 64(BX)
-	MOVQ         112(AX), BX
-	MOVQ         120(AX), SI
-	XORQ         DI, DI
+	MOVQ         272(AX), DX
+	XORQ         BX, BX
+	XORQ         SI, SI
+
+panel:
+	MOVQ      136(AX), DI
+	MOVQ      160(AX), R8
+	MOVQ      248(AX), R8
+	ADDQ      SI, R8
+	VPXORD    Z2, Z2, Z2
+	VMOVDQU32 Z2, (R8)
+	VMOVDQU32 Z2, 64(R8)
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
 
 block:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	MOVLQSX      4(BX), R9
-	SHLQ         $0x05, R9
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	ADDQ         BX, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JNZ          zeros
-	VPBROADCASTD 104(AX), Z2
-	VPBROADCASTD 104(AX), Z5
+	VPBROADCASTD 104(AX), Z3
+	VPBROADCASTD 104(AX), Z4
 	JMP          offsets
 
 zeros:
-	VPMOVZXBD (R10)(R9*1), Z2
-	VPMOVZXBD 16(R10)(R9*1), Z5
+	VPMOVZXBD (R13)(R12*1), Z3
+	VPMOVZXBD 16(R13)(R12*1), Z4
 
 offsets:
-	VPBROADCASTD (R8), Z6
-	VPMADDWD     Z2, Z6, Z2
-	VPMADDWD     Z5, Z6, Z5
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	MOVLQSX      (BX), R8
+	VPBROADCASTD (R11), Z7
+	VPMADDWD     Z3, Z7, Z3
+	VPMADDWD     Z4, Z7, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	MOVLQSX      (R8), R11
 
 step:
-	VMOVDQU32    (CX), Z6
-	VPANDD       Z1, Z6, Z7
-	VPSRLD       $0x04, Z6, Z6
-	VPANDD       Z1, Z6, Z6
-	VMOVDQU32    64(CX), Z8
-	VPANDD       Z1, Z8, Z9
-	VPSRLD       $0x04, Z8, Z8
-	VPANDD       Z1, Z8, Z8
-	VPBROADCASTD (DX), Z10
-	VPMADDUBSW   Z10, Z7, Z7
-	VPMADDWD     Z0, Z7, Z7
-	VPADDD       Z7, Z2, Z2
-	VPMADDUBSW   Z10, Z9, Z7
+	VMOVDQU32    (CX), Z7
+	VPANDD       Z1, Z7, Z8
+	VPSRLD       $0x04, Z7, Z7
+	VPANDD       Z1, Z7, Z7
+	VMOVDQU32    64(CX), Z9
+	VPANDD       Z1, Z9, Z10
+	VPSRLD       $0x04, Z9, Z9
+	VPANDD       Z1, Z9, Z9
+	VPBROADCASTD (DI), Z11
+	VPMADDUBSW   Z11, Z8, Z8
+	VPMADDWD     Z0, Z8, Z8
+	VPADDD       Z8, Z3, Z3
+	VPMADDUBSW   Z11, Z10, Z8
+	VPMADDWD     Z0, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VPBROADCASTD 4(DI), Z8
+	VPMADDUBSW   Z8, Z7, Z7
 	VPMADDWD     Z0, Z7, Z7
 	VPADDD       Z7, Z5, Z5
-	VPBROADCASTD 4(DX), Z7
-	VPMADDUBSW   Z7, Z6, Z6
-	VPMADDWD     Z0, Z6, Z6
-	VPADDD       Z6, Z3, Z3
-	VPMADDUBSW   Z7, Z8, Z6
-	VPMADDWD     Z0, Z6, Z6
-	VPADDD       Z6, Z4, Z4
-	PREFETCHT0   2048(CX)
-	PREFETCHT0   2112(CX)
+	VPMADDUBSW   Z8, Z9, Z7
+	VPMADDWD     Z0, Z7, Z7
+	VPADDD       Z7, Z6, Z6
 	ADDQ         $0x00000080, CX
-	ADDQ         $0x08, DX
-	DECQ         R8
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	VPADDD       Z3, Z2, Z2
-	VPADDD       Z4, Z5, Z5
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	MOVQ         96(AX), R10
-	CMPQ         R10, $0x01
+	VPADDD       Z5, Z3, Z3
+	VPADDD       Z6, Z4, Z4
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R9)(R8*2), Z6
-	VPSLLD       $0x10, Z6, Z6
-	VPMOVZXWD    32(R9)(R8*2), Z7
+	VPMOVZXWD    (R13)(R11*2), Z7
 	VPSLLD       $0x10, Z7, Z7
+	VPMOVZXWD    32(R13)(R11*2), Z8
+	VPSLLD       $0x10, Z8, Z8
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R9)(R8*2), Z6
-	VCVTPH2PS 32(R9)(R8*2), Z7
+	VCVTPH2PS (R13)(R11*2), Z7
+	VCVTPH2PS 32(R13)(R11*2), Z8
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R9)(R8*4), Z6
-	VMOVUPS 64(R9)(R8*4), Z7
+	VMOVUPS (R13)(R11*4), Z7
+	VMOVUPS 64(R13)(R11*4), Z8
 
 scalesdone:
-	VCVTDQ2PS Z2, Z2
-	VMULPS    Z6, Z2, Z2
-	VCVTDQ2PS Z5, Z5
-	VMULPS    Z7, Z5, Z5
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	VCVTDQ2PS Z3, Z3
+	VMULPS    Z7, Z3, Z3
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z8, Z4, Z4
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R9)(R8*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 32(R9)(R8*2), Z7
+	VPMOVZXWD (R13)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(R13)(R11*2), Z8
+	VPSLLD    $0x10, Z8, Z8
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R9)(R8*2), Z6
-	VCVTPH2PS 32(R9)(R8*2), Z7
+	VCVTPH2PS (R13)(R11*2), Z7
+	VCVTPH2PS 32(R13)(R11*2), Z8
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R9)(R8*4), Z6
-	VMOVUPS 64(R9)(R8*4), Z7
+	VMOVUPS (R13)(R11*4), Z7
+	VMOVUPS 64(R13)(R11*4), Z8
 
 biasesdone:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	VPBROADCASTD (R8), Z8
-	VCVTDQ2PS    Z8, Z8
-	VMULPS       Z6, Z8, Z6
-	VSUBPS       Z6, Z2, Z2
-	VMULPS       Z7, Z8, Z6
-	VSUBPS       Z6, Z5, Z5
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z7, Z9, Z7
+	VSUBPS       Z7, Z3, Z3
+	VMULPS       Z8, Z9, Z7
+	VSUBPS       Z7, Z4, Z4
 
 nobias:
-	MOVQ         168(AX), R8
-	ADDQ         DI, R8
-	MOVQ         248(AX), R9
-	VBROADCASTSS (R8), Z6
-	VMULPS       Z6, Z2, Z2
-	VADDPS       (R9), Z2, Z2
-	VMOVUPS      Z2, (R9)
-	VMULPS       Z6, Z5, Z5
-	VADDPS       64(R9), Z5, Z5
-	VMOVUPS      Z5, 64(R9)
-	MOVQ         240(AX), R8
-	LEAQ         (DI)(R8*4), DI
-	ADDQ         $0x08, BX
-	DECQ         SI
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z7
+	VMULPS       Z7, Z3, Z3
+	VADDPS       (R12), Z3, Z3
+	VMOVUPS      Z3, (R12)
+	VMULPS       Z7, Z4, Z4
+	VADDPS       64(R12), Z4, Z4
+	VMOVUPS      Z4, 64(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
+	MOVQ         280(AX), DI
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
+	ADDQ         $0x00000080, SI
+	DECQ         DX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -245,25 +258,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	MOVQ         96(AX), R11
-	CMPQ         R11, $0x01
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
+	MOVQ         96(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R10)(R9*2), Z6
+	VPMOVZXWD    (R11)(R9*2), Z6
 	VPSLLD       $0x10, Z6, Z6
-	VPMOVZXWD    32(R10)(R9*2), Z7
+	VPMOVZXWD    32(R11)(R9*2), Z7
 	VPSLLD       $0x10, Z7, Z7
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R10)(R9*2), Z6
-	VCVTPH2PS 32(R10)(R9*2), Z7
+	VCVTPH2PS (R11)(R9*2), Z6
+	VCVTPH2PS 32(R11)(R9*2), Z7
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R10)(R9*4), Z6
-	VMOVUPS 64(R10)(R9*4), Z7
+	VMOVUPS (R11)(R9*4), Z6
+	VMOVUPS 64(R11)(R9*4), Z7
 
 scalesdone:
 	VCVTDQ2PS Z2, Z2
@@ -274,27 +288,27 @@ scalesdone:
 	VMULPS    Z6, Z4, Z4
 	VCVTDQ2PS Z5, Z5
 	VMULPS    Z7, Z5, Z5
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R10)(R9*2), Z6
+	VPMOVZXWD (R11)(R9*2), Z6
 	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 32(R10)(R9*2), Z7
+	VPMOVZXWD 32(R11)(R9*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R10)(R9*2), Z6
-	VCVTPH2PS 32(R10)(R9*2), Z7
+	VCVTPH2PS (R11)(R9*2), Z6
+	VCVTPH2PS 32(R11)(R9*2), Z7
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R10)(R9*4), Z6
-	VMOVUPS 64(R10)(R9*4), Z7
+	VMOVUPS (R11)(R9*4), Z6
+	VMOVUPS 64(R11)(R9*4), Z7
 
 biasesdone:
 	MOVQ         192(AX), R9
@@ -315,7 +329,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R9
 	ADDQ         R8, R9
-	MOVQ         248(AX), R10
 	VBROADCASTSS (R9), Z6
 	VMULPS       Z6, Z2, Z2
 	VADDPS       (R10), Z2, Z2
@@ -466,25 +479,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	MOVQ         96(AX), R12
-	CMPQ         R12, $0x01
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
+	MOVQ         96(AX), R13
+	CMPQ         R13, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R11)(R10*2), Z10
+	VPMOVZXWD    (R12)(R10*2), Z10
 	VPSLLD       $0x10, Z10, Z10
-	VPMOVZXWD    32(R11)(R10*2), Z11
+	VPMOVZXWD    32(R12)(R10*2), Z11
 	VPSLLD       $0x10, Z11, Z11
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R11)(R10*2), Z10
-	VCVTPH2PS 32(R11)(R10*2), Z11
+	VCVTPH2PS (R12)(R10*2), Z10
+	VCVTPH2PS 32(R12)(R10*2), Z11
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R11)(R10*4), Z10
-	VMOVUPS 64(R11)(R10*4), Z11
+	VMOVUPS (R12)(R10*4), Z10
+	VMOVUPS 64(R12)(R10*4), Z11
 
 scalesdone:
 	VCVTDQ2PS Z2, Z2
@@ -503,27 +517,27 @@ scalesdone:
 	VMULPS    Z10, Z8, Z8
 	VCVTDQ2PS Z9, Z9
 	VMULPS    Z11, Z9, Z9
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R11)(R10*2), Z10
+	VPMOVZXWD (R12)(R10*2), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(R11)(R10*2), Z11
+	VPMOVZXWD 32(R12)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R11)(R10*2), Z10
-	VCVTPH2PS 32(R11)(R10*2), Z11
+	VCVTPH2PS (R12)(R10*2), Z10
+	VCVTPH2PS 32(R12)(R10*2), Z11
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R11)(R10*4), Z10
-	VMOVUPS 64(R11)(R10*4), Z11
+	VMOVUPS (R12)(R10*4), Z10
+	VMOVUPS 64(R12)(R10*4), Z11
 
 biasesdone:
 	MOVQ         192(AX), R10
@@ -556,7 +570,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R10
 	ADDQ         R9, R10
-	MOVQ         248(AX), R11
 	VBROADCASTSS (R10), Z10
 	VMULPS       Z10, Z2, Z2
 	VADDPS       (R11), Z2, Z2
@@ -799,25 +812,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	MOVQ         96(AX), R13
-	CMPQ         R13, $0x01
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R12)(R11*2), Z18
+	VPMOVZXWD    (R13)(R11*2), Z18
 	VPSLLD       $0x10, Z18, Z18
-	VPMOVZXWD    32(R12)(R11*2), Z19
+	VPMOVZXWD    32(R13)(R11*2), Z19
 	VPSLLD       $0x10, Z19, Z19
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R12)(R11*2), Z18
-	VCVTPH2PS 32(R12)(R11*2), Z19
+	VCVTPH2PS (R13)(R11*2), Z18
+	VCVTPH2PS 32(R13)(R11*2), Z19
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R12)(R11*4), Z18
-	VMOVUPS 64(R12)(R11*4), Z19
+	VMOVUPS (R13)(R11*4), Z18
+	VMOVUPS 64(R13)(R11*4), Z19
 
 scalesdone:
 	VCVTDQ2PS Z2, Z2
@@ -852,27 +866,27 @@ scalesdone:
 	VMULPS    Z18, Z16, Z16
 	VCVTDQ2PS Z17, Z17
 	VMULPS    Z19, Z17, Z17
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R12)(R11*2), Z18
+	VPMOVZXWD (R13)(R11*2), Z18
 	VPSLLD    $0x10, Z18, Z18
-	VPMOVZXWD 32(R12)(R11*2), Z19
+	VPMOVZXWD 32(R13)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R12)(R11*2), Z18
-	VCVTPH2PS 32(R12)(R11*2), Z19
+	VCVTPH2PS (R13)(R11*2), Z18
+	VCVTPH2PS 32(R13)(R11*2), Z19
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R12)(R11*4), Z18
-	VMOVUPS 64(R12)(R11*4), Z19
+	VMOVUPS (R13)(R11*4), Z18
+	VMOVUPS 64(R13)(R11*4), Z19
 
 biasesdone:
 	MOVQ         192(AX), R11
@@ -929,7 +943,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R11
 	ADDQ         R10, R11
-	MOVQ         248(AX), R12
 	VBROADCASTSS (R11), Z18
 	VMULPS       Z18, Z2, Z2
 	VADDPS       (R12), Z2, Z2
@@ -995,7 +1008,7 @@ nobias:
 	RET
 
 // func codes8x1AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F
 TEXT ·codes8x1AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -1005,168 +1018,179 @@ TEXT ·codes8x1AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x00100010, CX
 	VPBROADCASTD CX, Z2
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), BX
-	VPXORD       Z3, Z3, Z3
-	VMOVDQU32    Z3, (BX)
-	VMOVDQU32    Z3, 64(BX)
-	MOVQ         112(AX), BX
-	MOVQ         120(AX), SI
-	XORQ         DI, DI
+	MOVQ         272(AX), DX
+	XORQ         BX, BX
+	XORQ         SI, SI
+
+panel:
+	MOVQ      136(AX), DI
+	MOVQ      160(AX), R8
+	MOVQ      248(AX), R8
+	ADDQ      SI, R8
+	VPXORD    Z3, Z3, Z3
+	VMOVDQU32 Z3, (R8)
+	VMOVDQU32 Z3, 64(R8)
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
 
 block:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	MOVLQSX      4(BX), R9
-	SHLQ         $0x05, R9
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	ADDQ         BX, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JNZ          zeros
-	VPBROADCASTD 104(AX), Z3
-	VPBROADCASTD 104(AX), Z6
+	VPBROADCASTD 104(AX), Z4
+	VPBROADCASTD 104(AX), Z5
 	JMP          offsets
 
 zeros:
-	VPMOVZXBD (R10)(R9*1), Z3
-	VPMOVZXBD 16(R10)(R9*1), Z6
+	VPMOVZXBD (R13)(R12*1), Z4
+	VPMOVZXBD 16(R13)(R12*1), Z5
 
 offsets:
-	VPBROADCASTD (R8), Z7
-	VPMADDWD     Z3, Z7, Z3
-	VPMADDWD     Z6, Z7, Z6
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	MOVLQSX      (BX), R8
+	VPBROADCASTD (R11), Z8
+	VPMADDWD     Z4, Z8, Z4
+	VPMADDWD     Z5, Z8, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	MOVLQSX      (R8), R11
 
 step:
-	VMOVDQU32    (CX), Z7
-	VMOVDQU32    64(CX), Z8
-	VPANDD       Z1, Z7, Z9
-	VPSRLD       $0x04, Z7, Z7
-	VPANDD       Z1, Z7, Z7
+	VMOVDQU32    (CX), Z8
+	VMOVDQU32    64(CX), Z9
 	VPANDD       Z1, Z8, Z10
 	VPSRLD       $0x04, Z8, Z8
 	VPANDD       Z1, Z8, Z8
-	VPBROADCASTD (DX), Z11
-	VPMADDUBSW   Z11, Z9, Z9
-	VPMADDWD     Z0, Z9, Z9
-	VPADDD       Z9, Z3, Z3
-	VPMADDUBSW   Z11, Z7, Z7
-	VPMADDWD     Z2, Z7, Z7
-	VPADDD       Z7, Z3, Z3
-	VPMADDUBSW   Z11, Z10, Z7
-	VPMADDWD     Z0, Z7, Z7
-	VPADDD       Z7, Z6, Z6
-	VPMADDUBSW   Z11, Z8, Z7
-	VPMADDWD     Z2, Z7, Z7
-	VPADDD       Z7, Z6, Z6
-	VMOVDQU32    128(CX), Z7
-	VMOVDQU32    192(CX), Z8
-	VPANDD       Z1, Z7, Z9
-	VPSRLD       $0x04, Z7, Z7
-	VPANDD       Z1, Z7, Z7
+	VPANDD       Z1, Z9, Z11
+	VPSRLD       $0x04, Z9, Z9
+	VPANDD       Z1, Z9, Z9
+	VPBROADCASTD (DI), Z12
+	VPMADDUBSW   Z12, Z10, Z10
+	VPMADDWD     Z0, Z10, Z10
+	VPADDD       Z10, Z4, Z4
+	VPMADDUBSW   Z12, Z8, Z8
+	VPMADDWD     Z2, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VPMADDUBSW   Z12, Z11, Z8
+	VPMADDWD     Z0, Z8, Z8
+	VPADDD       Z8, Z5, Z5
+	VPMADDUBSW   Z12, Z9, Z8
+	VPMADDWD     Z2, Z8, Z8
+	VPADDD       Z8, Z5, Z5
+	VMOVDQU32    128(CX), Z8
+	VMOVDQU32    192(CX), Z9
 	VPANDD       Z1, Z8, Z10
 	VPSRLD       $0x04, Z8, Z8
 	VPANDD       Z1, Z8, Z8
-	VPBROADCASTD 4(DX), Z11
-	VPMADDUBSW   Z11, Z9, Z9
-	VPMADDWD     Z0, Z9, Z9
-	VPADDD       Z9, Z4, Z4
-	VPMADDUBSW   Z11, Z7, Z7
-	VPMADDWD     Z2, Z7, Z7
-	VPADDD       Z7, Z4, Z4
-	VPMADDUBSW   Z11, Z10, Z7
-	VPMADDWD     Z0, Z7, Z7
-	VPADDD       Z7, Z5, Z5
-	VPMADDUBSW   Z11, Z8, Z7
-	VPMADDWD     Z2, Z7, Z7
-	VPADDD       Z7, Z5, Z5
-	PREFETCHT0   2048(CX)
-	PREFETCHT0   2112(CX)
-	PREFETCHT0   2176(CX)
-	PREFETCHT0   2240(CX)
+	VPANDD       Z1, Z9, Z11
+	VPSRLD       $0x04, Z9, Z9
+	VPANDD       Z1, Z9, Z9
+	VPBROADCASTD 4(DI), Z12
+	VPMADDUBSW   Z12, Z10, Z10
+	VPMADDWD     Z0, Z10, Z10
+	VPADDD       Z10, Z6, Z6
+	VPMADDUBSW   Z12, Z8, Z8
+	VPMADDWD     Z2, Z8, Z8
+	VPADDD       Z8, Z6, Z6
+	VPMADDUBSW   Z12, Z11, Z8
+	VPMADDWD     Z0, Z8, Z8
+	VPADDD       Z8, Z7, Z7
+	VPMADDUBSW   Z12, Z9, Z8
+	VPMADDWD     Z2, Z8, Z8
+	VPADDD       Z8, Z7, Z7
 	ADDQ         $0x00000100, CX
-	ADDQ         $0x08, DX
-	DECQ         R8
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	VPADDD       Z4, Z3, Z3
-	VPADDD       Z5, Z6, Z6
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	MOVQ         96(AX), R10
-	CMPQ         R10, $0x01
+	VPADDD       Z6, Z4, Z4
+	VPADDD       Z7, Z5, Z5
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R9)(R8*2), Z7
-	VPSLLD       $0x10, Z7, Z7
-	VPMOVZXWD    32(R9)(R8*2), Z8
+	VPMOVZXWD    (R13)(R11*2), Z8
 	VPSLLD       $0x10, Z8, Z8
+	VPMOVZXWD    32(R13)(R11*2), Z9
+	VPSLLD       $0x10, Z9, Z9
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R9)(R8*2), Z7
-	VCVTPH2PS 32(R9)(R8*2), Z8
+	VCVTPH2PS (R13)(R11*2), Z8
+	VCVTPH2PS 32(R13)(R11*2), Z9
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R9)(R8*4), Z7
-	VMOVUPS 64(R9)(R8*4), Z8
+	VMOVUPS (R13)(R11*4), Z8
+	VMOVUPS 64(R13)(R11*4), Z9
 
 scalesdone:
-	VCVTDQ2PS Z3, Z3
-	VMULPS    Z7, Z3, Z3
-	VCVTDQ2PS Z6, Z6
-	VMULPS    Z8, Z6, Z6
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z8, Z4, Z4
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z9, Z5, Z5
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R9)(R8*2), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(R9)(R8*2), Z8
+	VPMOVZXWD (R13)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 32(R13)(R11*2), Z9
+	VPSLLD    $0x10, Z9, Z9
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R9)(R8*2), Z7
-	VCVTPH2PS 32(R9)(R8*2), Z8
+	VCVTPH2PS (R13)(R11*2), Z8
+	VCVTPH2PS 32(R13)(R11*2), Z9
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R9)(R8*4), Z7
-	VMOVUPS 64(R9)(R8*4), Z8
+	VMOVUPS (R13)(R11*4), Z8
+	VMOVUPS 64(R13)(R11*4), Z9
 
 biasesdone:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	VPBROADCASTD (R8), Z9
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z7, Z9, Z7
-	VSUBPS       Z7, Z3, Z3
-	VMULPS       Z8, Z9, Z7
-	VSUBPS       Z7, Z6, Z6
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Z10
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z8, Z10, Z8
+	VSUBPS       Z8, Z4, Z4
+	VMULPS       Z9, Z10, Z8
+	VSUBPS       Z8, Z5, Z5
 
 nobias:
-	MOVQ         168(AX), R8
-	ADDQ         DI, R8
-	MOVQ         248(AX), R9
-	VBROADCASTSS (R8), Z7
-	VMULPS       Z7, Z3, Z3
-	VADDPS       (R9), Z3, Z3
-	VMOVUPS      Z3, (R9)
-	VMULPS       Z7, Z6, Z6
-	VADDPS       64(R9), Z6, Z6
-	VMOVUPS      Z6, 64(R9)
-	MOVQ         240(AX), R8
-	LEAQ         (DI)(R8*4), DI
-	ADDQ         $0x08, BX
-	DECQ         SI
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z8
+	VMULPS       Z8, Z4, Z4
+	VADDPS       (R12), Z4, Z4
+	VMOVUPS      Z4, (R12)
+	VMULPS       Z8, Z5, Z5
+	VADDPS       64(R12), Z5, Z5
+	VMOVUPS      Z5, 64(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
+	MOVQ         280(AX), DI
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
+	ADDQ         $0x00000080, SI
+	DECQ         DX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -1356,25 +1380,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	MOVQ         96(AX), R12
-	CMPQ         R12, $0x01
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
+	MOVQ         96(AX), R13
+	CMPQ         R13, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R11)(R10*2), Z11
+	VPMOVZXWD    (R12)(R10*2), Z11
 	VPSLLD       $0x10, Z11, Z11
-	VPMOVZXWD    32(R11)(R10*2), Z12
+	VPMOVZXWD    32(R12)(R10*2), Z12
 	VPSLLD       $0x10, Z12, Z12
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R11)(R10*2), Z11
-	VCVTPH2PS 32(R11)(R10*2), Z12
+	VCVTPH2PS (R12)(R10*2), Z11
+	VCVTPH2PS 32(R12)(R10*2), Z12
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R11)(R10*4), Z11
-	VMOVUPS 64(R11)(R10*4), Z12
+	VMOVUPS (R12)(R10*4), Z11
+	VMOVUPS 64(R12)(R10*4), Z12
 
 scalesdone:
 	VCVTDQ2PS Z3, Z3
@@ -1393,27 +1418,27 @@ scalesdone:
 	VMULPS    Z11, Z9, Z9
 	VCVTDQ2PS Z10, Z10
 	VMULPS    Z12, Z10, Z10
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R11)(R10*2), Z11
+	VPMOVZXWD (R12)(R10*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 32(R11)(R10*2), Z12
+	VPMOVZXWD 32(R12)(R10*2), Z12
 	VPSLLD    $0x10, Z12, Z12
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R11)(R10*2), Z11
-	VCVTPH2PS 32(R11)(R10*2), Z12
+	VCVTPH2PS (R12)(R10*2), Z11
+	VCVTPH2PS 32(R12)(R10*2), Z12
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R11)(R10*4), Z11
-	VMOVUPS 64(R11)(R10*4), Z12
+	VMOVUPS (R12)(R10*4), Z11
+	VMOVUPS 64(R12)(R10*4), Z12
 
 biasesdone:
 	MOVQ         192(AX), R10
@@ -1446,7 +1471,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R10
 	ADDQ         R9, R10
-	MOVQ         248(AX), R11
 	VBROADCASTSS (R10), Z11
 	VMULPS       Z11, Z3, Z3
 	VADDPS       (R11), Z3, Z3
@@ -1795,25 +1819,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	MOVQ         96(AX), R13
-	CMPQ         R13, $0x01
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R12)(R11*2), Z19
+	VPMOVZXWD    (R13)(R11*2), Z19
 	VPSLLD       $0x10, Z19, Z19
-	VPMOVZXWD    32(R12)(R11*2), Z20
+	VPMOVZXWD    32(R13)(R11*2), Z20
 	VPSLLD       $0x10, Z20, Z20
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R12)(R11*2), Z19
-	VCVTPH2PS 32(R12)(R11*2), Z20
+	VCVTPH2PS (R13)(R11*2), Z19
+	VCVTPH2PS 32(R13)(R11*2), Z20
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R12)(R11*4), Z19
-	VMOVUPS 64(R12)(R11*4), Z20
+	VMOVUPS (R13)(R11*4), Z19
+	VMOVUPS 64(R13)(R11*4), Z20
 
 scalesdone:
 	VCVTDQ2PS Z3, Z3
@@ -1848,27 +1873,27 @@ scalesdone:
 	VMULPS    Z19, Z17, Z17
 	VCVTDQ2PS Z18, Z18
 	VMULPS    Z20, Z18, Z18
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R12)(R11*2), Z19
+	VPMOVZXWD (R13)(R11*2), Z19
 	VPSLLD    $0x10, Z19, Z19
-	VPMOVZXWD 32(R12)(R11*2), Z20
+	VPMOVZXWD 32(R13)(R11*2), Z20
 	VPSLLD    $0x10, Z20, Z20
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R12)(R11*2), Z19
-	VCVTPH2PS 32(R12)(R11*2), Z20
+	VCVTPH2PS (R13)(R11*2), Z19
+	VCVTPH2PS 32(R13)(R11*2), Z20
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R12)(R11*4), Z19
-	VMOVUPS 64(R12)(R11*4), Z20
+	VMOVUPS (R13)(R11*4), Z19
+	VMOVUPS 64(R13)(R11*4), Z20
 
 biasesdone:
 	MOVQ         192(AX), R11
@@ -1925,7 +1950,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R11
 	ADDQ         R10, R11
-	MOVQ         248(AX), R12
 	VBROADCASTSS (R11), Z19
 	VMULPS       Z19, Z3, Z3
 	VADDPS       (R12), Z3, Z3

@@ -43,64 +43,76 @@ func codes8(p *Product) {
 
 // integers multiplies codes by int8; add adds the products of PanelStep columns, which take so many steps of codes.
 func integers(p *Product, steps int, add func(step []byte, x *[PanelStep]int8, sums *[PanelRows]int32)) {
-	var y [PanelRows]float32
-	codes, acts := p.Codes, Int8s(p.X)
-	for b, block := range p.Blocks {
-		at := b * int(p.Row)
-		negative, g := p.Sums[at], int(block.Group)*PanelRows
-		var sums [PanelRows]int32
-		for r := range sums {
-			z := int32(p.Mid)
-			if p.Zeros != nil {
-				z = int32(p.Zeros[g+r])
+	codes := p.Codes
+	for panel := range int(p.Panels) {
+		var y [PanelRows]float32
+		acts := Int8s(p.X)
+		for b, block := range p.Blocks {
+			at := b * int(p.Row)
+			negative, g := p.Sums[at], (panel*int(p.Groups)+int(block.Group))*PanelRows
+			var sums [PanelRows]int32
+			for r := range sums {
+				z := int32(p.Mid)
+				if p.Zeros != nil {
+					z = int32(p.Zeros[g+r])
+				}
+				sums[r] = negative * z
 			}
-			sums[r] = negative * z
-		}
-		for range block.Steps {
-			add(codes, (*[PanelStep]int8)(acts), &sums)
-			codes, acts = codes[steps*StepBytes:], acts[PanelStep:]
-		}
-		for r, sum := range sums {
-			v := float32(float32(sum) * p.Type.At(p.Scales, g+r))
-			if p.Biases != nil {
-				v -= float32(float32(negative) * p.Type.At(p.Biases, g+r))
+			for range block.Steps {
+				add(codes, (*[PanelStep]int8)(acts), &sums)
+				codes, acts = codes[steps*StepBytes:], acts[PanelStep:]
 			}
-			y[r] += float32(v * p.XScales[at])
+			for r, sum := range sums {
+				v := float32(float32(sum) * p.Type.At(p.Scales, g+r))
+				if p.Biases != nil {
+					v -= float32(float32(negative) * p.Type.At(p.Biases, g+r))
+				}
+				y[r] += float32(v * p.XScales[at])
+			}
 		}
+		copy(p.Y[panel*PanelRows:], y[:])
 	}
-	copy(p.Y, y[:])
 }
 
 // pairs is Pairs for one token.
 func pairs(p *Product) {
-	var y [PanelRows]float32
-	codes, acts := p.Codes, p.X
-	for b, block := range p.Blocks {
-		var sums [PanelRows]float32
-		for range int(block.Steps) * PanelStep / 2 {
-			x0, x1 := BFloat16.At(acts, 0), BFloat16.At(acts, 1)
-			for r := range sums {
-				sums[r] += float32(BFloat16.At(codes, 2*r+1) * x1)
-				sums[r] += float32(BFloat16.At(codes, 2*r) * x0)
-			}
-			codes, acts = codes[StepBytes:], acts[4:]
-		}
-		g := int(block.Group) * PanelRows
-		for r, v := range sums {
-			if p.Scales != nil {
-				total := p.Totals[b*int(p.Row)]
-				if p.Zeros != nil {
-					v += float32(float32(int32(p.Mid)-int32(p.Zeros[g+r])) * total)
+	codes := p.Codes
+	for panel := range int(p.Panels) {
+		var y [PanelRows]float32
+		acts := p.X
+		for b, block := range p.Blocks {
+			var sums [PanelRows]float32
+			for range int(block.Steps) * PanelStep / 2 {
+				x0, x1 := BFloat16.At(acts, 0), BFloat16.At(acts, 1)
+				for r := range sums {
+					sums[r] += float32(BFloat16.At(codes, 2*r+1) * x1)
+					sums[r] += float32(BFloat16.At(codes, 2*r) * x0)
 				}
-				v = float32(v * p.Type.At(p.Scales, g+r))
-				if p.Biases != nil {
-					v += float32(total * p.Type.At(p.Biases, g+r))
-				}
+				codes, acts = codes[StepBytes:], acts[4:]
 			}
-			y[r] += v
+			g := (panel*int(p.Groups) + int(block.Group)) * PanelRows
+			for r, v := range sums {
+				y[r] += p.scaled(v, b, g+r)
+			}
 		}
+		copy(p.Y[panel*PanelRows:], y[:])
 	}
-	copy(p.Y, y[:])
+}
+
+// scaled applies the scale, zero point and bias i to a sum of block b.
+func (p *Product) scaled(v float32, b, i int) float32 {
+	if p.Scales == nil {
+		return v
+	}
+	total := p.Totals[b*int(p.Row)]
+	if p.Zeros != nil {
+		v += float32(float32(int32(p.Mid)-int32(p.Zeros[i])) * total)
+	}
+	v = float32(v * p.Type.At(p.Scales, i))
+	if p.Biases != nil {
+		v += float32(total * p.Type.At(p.Biases, i))
+	}
+	return v
 }
 
 // unpack8 turns 4-bit codes into 8-bit codes, twice as many bytes. src is a whole number of steps.

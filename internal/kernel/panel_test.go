@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/x448/float16"
+
+	"nibble/internal/mmap"
 )
 
 // The assembly reads the fields of a Product where its generator says they are.
@@ -30,6 +32,8 @@ func TestProductOffsets(t *testing.T) {
 		"Totals":  {unsafe.Offsetof(p.Totals), 216},
 		"Row":     {unsafe.Offsetof(p.Row), 240},
 		"Y":       {unsafe.Offsetof(p.Y), 248},
+		"Panels":  {unsafe.Offsetof(p.Panels), 272},
+		"Groups":  {unsafe.Offsetof(p.Groups), 280},
 		"block":   {unsafe.Sizeof(Block{}), 8},
 	} {
 		if at[0] != at[1] {
@@ -51,6 +55,7 @@ type panelCase struct {
 // randomPanels makes a product of so many tokens over blocks of so many steps.
 func randomPanels(r *rand.Rand, bits, tokens int, steps []int, zero string, scale Float) *panelCase {
 	c := &panelCase{bits: bits}
+	c.Panels, c.Groups = 1, int64(len(steps))
 	c.Type, c.Mid = scale, 1<<(bits-1)
 	groups := len(steps)
 	for i, n := range steps {
@@ -215,25 +220,15 @@ func TestPanelProducts(t *testing.T) {
 
 func testProduct(t *testing.T, name string, c *panelCase, tokens int, integer bool) {
 	t.Helper()
-	scratch := make([]byte, 4*len(c.Codes))
-	multiply := func() []float32 {
+	product := func() []float32 {
 		for i := range c.Y {
 			c.Y[i] = 99
 		}
-		switch {
-		case integer && c.bits <= 4:
-			c.Codes4(tokens, scratch)
-		case integer:
-			c.Codes8(tokens)
-		case c.bits <= 4:
-			c.Codes4Pairs(tokens, scratch)
-		default:
-			c.Codes8Pairs(tokens, scratch)
-		}
+		multiply(&c.Product, c.bits, integer, tokens)
 		return slices.Clone(c.Y[:tokens*PanelRows])
 	}
 	active = generic
-	want := multiply()
+	want := product()
 	for i, v := range want {
 		token, row := i/PanelRows, i%PanelRows
 		exact, size := c.exact(row, token, integer)
@@ -244,12 +239,67 @@ func testProduct(t *testing.T, name string, c *panelCase, tokens int, integer bo
 	}
 	for _, s := range sets[1:] {
 		active = s
-		got := multiply()
+		got := product()
 		for i := range want {
 			if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
 				t.Fatalf("%s, %s: result %d is %v, want %v", name, s.name, i, got[i], want[i])
 			}
 		}
+	}
+}
+
+// Several panels at once give what they give one by one.
+func TestPanelsTogether(t *testing.T) { underEach(t, testPanelsTogether) }
+
+func testPanelsTogether(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 12))
+	const panels = 3
+	for _, bits := range []int{4, 8} {
+		for _, zero := range []string{"symmetric", "integer", "float"} {
+			for _, integer := range []bool{true, false} {
+				var all *panelCase
+				var want []float32
+				for range panels {
+					c := randomPanels(r, bits, 1, []int{4, 16, 3}, zero, Float16)
+					if all == nil {
+						all = c
+						c.asPairs(1)
+						if integer {
+							c.asInt8(1)
+						}
+					}
+					one := all.Product
+					one.Codes, one.Scales, one.Zeros, one.Biases = c.Codes, c.Scales, c.Zeros, c.Biases
+					one.Y = make([]float32, PanelRows)
+					multiply(&one, bits, integer, 1)
+					want = append(want, one.Y...)
+					if c != all {
+						all.Codes, all.Scales = append(all.Codes, c.Codes...), append(all.Scales, c.Scales...)
+						all.Zeros, all.Biases = append(all.Zeros, c.Zeros...), append(all.Biases, c.Biases...)
+					}
+				}
+				all.Panels, all.Y = panels, make([]float32, panels*PanelRows)
+				multiply(&all.Product, bits, integer, 1)
+				if !slices.Equal(all.Y, want) {
+					t.Fatalf("%d bits, %s, int8 %v: %v, want %v", bits, zero, integer, all.Y, want)
+				}
+			}
+		}
+	}
+}
+
+// multiply runs the product for codes of so many bits and int8 or bfloat16 activations.
+func multiply(p *Product, bits int, integer bool, tokens int) {
+	scratch := make([]byte, 4*len(p.Codes))
+	switch {
+	case integer && bits <= 4:
+		p.Codes4(tokens, scratch)
+	case integer:
+		p.Codes8(tokens)
+	case bits <= 4:
+		p.Codes4Pairs(tokens, scratch)
+	default:
+		p.Codes8Pairs(tokens, scratch)
 	}
 }
 
@@ -383,20 +433,26 @@ func BenchmarkPanel(b *testing.B) {
 
 // Decoding reads panels from memory, one after the other.
 func BenchmarkPanelStream(b *testing.B) {
-	memory := make([]byte, 256<<20) // more than any cache
+	memory, err := mmap.Memory(256 << 20) // more than any cache
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer mmap.Free(memory)
 	for i := range memory {
 		memory[i] = byte(i * 7)
 	}
 	for _, bits := range []int{4, 8} {
 		for _, k := range []int{2048, 5632} {
 			c := randomPanels(rand.New(rand.NewPCG(8, 8)), bits, 1, slices.Repeat([]int{128 / PanelStep}, k/128), "symmetric", Float16)
-			size := len(c.Codes)
+			size, part := len(c.Codes), len(c.Scales)
+			count := len(memory) / (size + part)
+			codes, scales := memory[:count*size], memory[count*size:]
 			run := func(name string, f func()) {
 				b.Run(fmt.Sprintf("%s-%dbit/k=%d", name, bits, k), func(b *testing.B) {
-					b.SetBytes(int64(len(memory) / size * size))
+					b.SetBytes(int64(count * (size + part)))
 					for b.Loop() {
-						for at := 0; at+size <= len(memory); at += size {
-							c.Codes = memory[at : at+size]
+						for i := range count {
+							c.Codes, c.Scales = codes[i*size:(i+1)*size], scales[i*part:(i+1)*part]
 							f()
 						}
 					}

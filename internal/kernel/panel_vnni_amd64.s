@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func codes4x1VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
 TEXT ·codes4x1VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
@@ -13,138 +13,151 @@ TEXT ·codes4x1VNNI(SB), NOSPLIT, $0-8
 	MOVL         $0xf0f0f0f0, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), BX
-	VPXORD       Z2, Z2, Z2
-	VMOVDQU32    Z2, (BX)
-	VMOVDQU32    Z2, 64(BX)
-	MOVQ         112(AX), BX
-	MOVQ         120(AX), SI
-	XORQ         DI, DI
+	MOVQ         272(AX), DX
+	XORQ         BX, BX
+	XORQ         SI, SI
+
+panel:
+	MOVQ      136(AX), DI
+	MOVQ      160(AX), R8
+	MOVQ      248(AX), R8
+	ADDQ      SI, R8
+	VPXORD    Z2, Z2, Z2
+	VMOVDQU32 Z2, (R8)
+	VMOVDQU32 Z2, 64(R8)
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
 
 block:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	MOVLQSX      4(BX), R9
-	SHLQ         $0x05, R9
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	ADDQ         BX, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JNZ          zeros
-	VPBROADCASTD 104(AX), Z2
-	VPBROADCASTD 104(AX), Z5
+	VPBROADCASTD 104(AX), Z3
+	VPBROADCASTD 104(AX), Z4
 	JMP          offsets
 
 zeros:
-	VPMOVZXBD (R10)(R9*1), Z2
-	VPMOVZXBD 16(R10)(R9*1), Z5
+	VPMOVZXBD (R13)(R12*1), Z3
+	VPMOVZXBD 16(R13)(R12*1), Z4
 
 offsets:
-	VPBROADCASTD (R8), Z6
-	VPMADDWD     Z2, Z6, Z2
-	VPMADDWD     Z5, Z6, Z5
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	MOVLQSX      (BX), R8
+	VPBROADCASTD (R11), Z7
+	VPMADDWD     Z3, Z7, Z3
+	VPMADDWD     Z4, Z7, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	MOVLQSX      (R8), R11
 
 step:
-	VMOVDQU32    (CX), Z6
-	VPANDD       Z0, Z6, Z7
-	VPANDD       Z1, Z6, Z6
-	VMOVDQU32    64(CX), Z8
-	VPANDD       Z0, Z8, Z9
-	VPANDD       Z1, Z8, Z8
-	VPBROADCASTD (DX), Z10
-	VPDPBUSD     Z10, Z7, Z2
-	VPDPBUSD     Z10, Z9, Z5
-	VPBROADCASTD 4(DX), Z7
-	VPDPBUSD     Z7, Z6, Z3
-	VPDPBUSD     Z7, Z8, Z4
-	PREFETCHT0   2048(CX)
-	PREFETCHT0   2112(CX)
+	VMOVDQU32    (CX), Z7
+	VPANDD       Z0, Z7, Z8
+	VPANDD       Z1, Z7, Z7
+	VMOVDQU32    64(CX), Z9
+	VPANDD       Z0, Z9, Z10
+	VPANDD       Z1, Z9, Z9
+	VPBROADCASTD (DI), Z11
+	VPDPBUSD     Z11, Z8, Z3
+	VPDPBUSD     Z11, Z10, Z4
+	VPBROADCASTD 4(DI), Z8
+	VPDPBUSD     Z8, Z7, Z5
+	VPDPBUSD     Z8, Z9, Z6
 	ADDQ         $0x00000080, CX
-	ADDQ         $0x08, DX
-	DECQ         R8
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	VPSRAD       $0x04, Z3, Z3
-	VPADDD       Z3, Z2, Z2
-	VPSRAD       $0x04, Z4, Z4
-	VPADDD       Z4, Z5, Z5
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	MOVQ         96(AX), R10
-	CMPQ         R10, $0x01
+	VPSRAD       $0x04, Z5, Z5
+	VPADDD       Z5, Z3, Z3
+	VPSRAD       $0x04, Z6, Z6
+	VPADDD       Z6, Z4, Z4
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R9)(R8*2), Z6
-	VPSLLD       $0x10, Z6, Z6
-	VPMOVZXWD    32(R9)(R8*2), Z7
+	VPMOVZXWD    (R13)(R11*2), Z7
 	VPSLLD       $0x10, Z7, Z7
+	VPMOVZXWD    32(R13)(R11*2), Z8
+	VPSLLD       $0x10, Z8, Z8
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R9)(R8*2), Z6
-	VCVTPH2PS 32(R9)(R8*2), Z7
+	VCVTPH2PS (R13)(R11*2), Z7
+	VCVTPH2PS 32(R13)(R11*2), Z8
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R9)(R8*4), Z6
-	VMOVUPS 64(R9)(R8*4), Z7
+	VMOVUPS (R13)(R11*4), Z7
+	VMOVUPS 64(R13)(R11*4), Z8
 
 scalesdone:
-	VCVTDQ2PS Z2, Z2
-	VMULPS    Z6, Z2, Z2
-	VCVTDQ2PS Z5, Z5
-	VMULPS    Z7, Z5, Z5
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	VCVTDQ2PS Z3, Z3
+	VMULPS    Z7, Z3, Z3
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z8, Z4, Z4
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R9)(R8*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 32(R9)(R8*2), Z7
+	VPMOVZXWD (R13)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(R13)(R11*2), Z8
+	VPSLLD    $0x10, Z8, Z8
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R9)(R8*2), Z6
-	VCVTPH2PS 32(R9)(R8*2), Z7
+	VCVTPH2PS (R13)(R11*2), Z7
+	VCVTPH2PS 32(R13)(R11*2), Z8
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R9)(R8*4), Z6
-	VMOVUPS 64(R9)(R8*4), Z7
+	VMOVUPS (R13)(R11*4), Z7
+	VMOVUPS 64(R13)(R11*4), Z8
 
 biasesdone:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	VPBROADCASTD (R8), Z8
-	VCVTDQ2PS    Z8, Z8
-	VMULPS       Z6, Z8, Z6
-	VSUBPS       Z6, Z2, Z2
-	VMULPS       Z7, Z8, Z6
-	VSUBPS       Z6, Z5, Z5
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z7, Z9, Z7
+	VSUBPS       Z7, Z3, Z3
+	VMULPS       Z8, Z9, Z7
+	VSUBPS       Z7, Z4, Z4
 
 nobias:
-	MOVQ         168(AX), R8
-	ADDQ         DI, R8
-	MOVQ         248(AX), R9
-	VBROADCASTSS (R8), Z6
-	VMULPS       Z6, Z2, Z2
-	VADDPS       (R9), Z2, Z2
-	VMOVUPS      Z2, (R9)
-	VMULPS       Z6, Z5, Z5
-	VADDPS       64(R9), Z5, Z5
-	VMOVUPS      Z5, 64(R9)
-	MOVQ         240(AX), R8
-	LEAQ         (DI)(R8*4), DI
-	ADDQ         $0x08, BX
-	DECQ         SI
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z7
+	VMULPS       Z7, Z3, Z3
+	VADDPS       (R12), Z3, Z3
+	VMOVUPS      Z3, (R12)
+	VMULPS       Z7, Z4, Z4
+	VADDPS       64(R12), Z4, Z4
+	VMOVUPS      Z4, 64(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
+	MOVQ         280(AX), DI
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
+	ADDQ         $0x00000080, SI
+	DECQ         DX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -219,25 +232,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(SI), R9
 	SHLQ         $0x05, R9
-	MOVQ         24(AX), R10
-	MOVQ         96(AX), R11
-	CMPQ         R11, $0x01
+	MOVQ         248(AX), R10
+	MOVQ         24(AX), R11
+	MOVQ         96(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R10)(R9*2), Z5
+	VPMOVZXWD    (R11)(R9*2), Z5
 	VPSLLD       $0x10, Z5, Z5
-	VPMOVZXWD    32(R10)(R9*2), Z6
+	VPMOVZXWD    32(R11)(R9*2), Z6
 	VPSLLD       $0x10, Z6, Z6
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R10)(R9*2), Z5
-	VCVTPH2PS 32(R10)(R9*2), Z6
+	VCVTPH2PS (R11)(R9*2), Z5
+	VCVTPH2PS 32(R11)(R9*2), Z6
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R10)(R9*4), Z5
-	VMOVUPS 64(R10)(R9*4), Z6
+	VMOVUPS (R11)(R9*4), Z5
+	VMOVUPS 64(R11)(R9*4), Z6
 
 scalesdone:
 	VCVTDQ2PS Z1, Z1
@@ -248,27 +262,27 @@ scalesdone:
 	VMULPS    Z5, Z3, Z3
 	VCVTDQ2PS Z4, Z4
 	VMULPS    Z6, Z4, Z4
-	MOVQ      72(AX), R10
-	TESTQ     R10, R10
+	MOVQ      72(AX), R11
+	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      96(AX), R11
-	CMPQ      R11, $0x01
+	MOVQ      96(AX), R12
+	CMPQ      R12, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R10)(R9*2), Z5
+	VPMOVZXWD (R11)(R9*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(R10)(R9*2), Z6
+	VPMOVZXWD 32(R11)(R9*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R10)(R9*2), Z5
-	VCVTPH2PS 32(R10)(R9*2), Z6
+	VCVTPH2PS (R11)(R9*2), Z5
+	VCVTPH2PS 32(R11)(R9*2), Z6
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R10)(R9*4), Z5
-	VMOVUPS 64(R10)(R9*4), Z6
+	VMOVUPS (R11)(R9*4), Z5
+	VMOVUPS 64(R11)(R9*4), Z6
 
 biasesdone:
 	MOVQ         192(AX), R9
@@ -289,7 +303,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R9
 	ADDQ         R8, R9
-	MOVQ         248(AX), R10
 	VBROADCASTSS (R9), Z5
 	VMULPS       Z5, Z1, Z1
 	VADDPS       (R10), Z1, Z1
@@ -406,25 +419,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	MOVQ         96(AX), R12
-	CMPQ         R12, $0x01
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
+	MOVQ         96(AX), R13
+	CMPQ         R13, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R11)(R10*2), Z9
+	VPMOVZXWD    (R12)(R10*2), Z9
 	VPSLLD       $0x10, Z9, Z9
-	VPMOVZXWD    32(R11)(R10*2), Z10
+	VPMOVZXWD    32(R12)(R10*2), Z10
 	VPSLLD       $0x10, Z10, Z10
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R11)(R10*2), Z9
-	VCVTPH2PS 32(R11)(R10*2), Z10
+	VCVTPH2PS (R12)(R10*2), Z9
+	VCVTPH2PS 32(R12)(R10*2), Z10
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R11)(R10*4), Z9
-	VMOVUPS 64(R11)(R10*4), Z10
+	VMOVUPS (R12)(R10*4), Z9
+	VMOVUPS 64(R12)(R10*4), Z10
 
 scalesdone:
 	VCVTDQ2PS Z1, Z1
@@ -443,27 +457,27 @@ scalesdone:
 	VMULPS    Z9, Z7, Z7
 	VCVTDQ2PS Z8, Z8
 	VMULPS    Z10, Z8, Z8
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R11)(R10*2), Z9
+	VPMOVZXWD (R12)(R10*2), Z9
 	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 32(R11)(R10*2), Z10
+	VPMOVZXWD 32(R12)(R10*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R11)(R10*2), Z9
-	VCVTPH2PS 32(R11)(R10*2), Z10
+	VCVTPH2PS (R12)(R10*2), Z9
+	VCVTPH2PS 32(R12)(R10*2), Z10
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R11)(R10*4), Z9
-	VMOVUPS 64(R11)(R10*4), Z10
+	VMOVUPS (R12)(R10*4), Z9
+	VMOVUPS 64(R12)(R10*4), Z10
 
 biasesdone:
 	MOVQ         192(AX), R10
@@ -496,7 +510,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R10
 	ADDQ         R9, R10
-	MOVQ         248(AX), R11
 	VBROADCASTSS (R10), Z9
 	VMULPS       Z9, Z1, Z1
 	VADDPS       (R11), Z1, Z1
@@ -673,25 +686,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	MOVQ         96(AX), R13
-	CMPQ         R13, $0x01
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R12)(R11*2), Z17
+	VPMOVZXWD    (R13)(R11*2), Z17
 	VPSLLD       $0x10, Z17, Z17
-	VPMOVZXWD    32(R12)(R11*2), Z18
+	VPMOVZXWD    32(R13)(R11*2), Z18
 	VPSLLD       $0x10, Z18, Z18
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R12)(R11*2), Z17
-	VCVTPH2PS 32(R12)(R11*2), Z18
+	VCVTPH2PS (R13)(R11*2), Z17
+	VCVTPH2PS 32(R13)(R11*2), Z18
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R12)(R11*4), Z17
-	VMOVUPS 64(R12)(R11*4), Z18
+	VMOVUPS (R13)(R11*4), Z17
+	VMOVUPS 64(R13)(R11*4), Z18
 
 scalesdone:
 	VCVTDQ2PS Z1, Z1
@@ -726,27 +740,27 @@ scalesdone:
 	VMULPS    Z17, Z15, Z15
 	VCVTDQ2PS Z16, Z16
 	VMULPS    Z18, Z16, Z16
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R12)(R11*2), Z17
+	VPMOVZXWD (R13)(R11*2), Z17
 	VPSLLD    $0x10, Z17, Z17
-	VPMOVZXWD 32(R12)(R11*2), Z18
+	VPMOVZXWD 32(R13)(R11*2), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R12)(R11*2), Z17
-	VCVTPH2PS 32(R12)(R11*2), Z18
+	VCVTPH2PS (R13)(R11*2), Z17
+	VCVTPH2PS 32(R13)(R11*2), Z18
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R12)(R11*4), Z17
-	VMOVUPS 64(R12)(R11*4), Z18
+	VMOVUPS (R13)(R11*4), Z17
+	VMOVUPS 64(R13)(R11*4), Z18
 
 biasesdone:
 	MOVQ         192(AX), R11
@@ -803,7 +817,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R11
 	ADDQ         R10, R11
-	MOVQ         248(AX), R12
 	VBROADCASTSS (R11), Z17
 	VMULPS       Z17, Z1, Z1
 	VADDPS       (R12), Z1, Z1
@@ -869,140 +882,151 @@ nobias:
 	RET
 
 // func codes8x1VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
 TEXT ·codes8x1VNNI(SB), NOSPLIT, $0-8
-	MOVQ      p+0(FP), AX
-	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
-	MOVQ      248(AX), BX
+	MOVQ p+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 272(AX), DX
+	XORQ BX, BX
+	XORQ SI, SI
+
+panel:
+	MOVQ      136(AX), DI
+	MOVQ      160(AX), R8
+	MOVQ      248(AX), R8
+	ADDQ      SI, R8
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (BX)
-	VMOVDQU32 Z0, 64(BX)
-	MOVQ      112(AX), BX
-	MOVQ      120(AX), SI
-	XORQ      DI, DI
+	VMOVDQU32 Z0, (R8)
+	VMOVDQU32 Z0, 64(R8)
+	MOVQ      112(AX), R8
+	MOVQ      120(AX), R9
+	XORQ      R10, R10
 
 block:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	MOVLQSX      4(BX), R9
-	SHLQ         $0x05, R9
-	MOVQ         48(AX), R10
-	TESTQ        R10, R10
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	MOVLQSX      4(R8), R12
+	SHLQ         $0x05, R12
+	ADDQ         BX, R12
+	MOVQ         48(AX), R13
+	TESTQ        R13, R13
 	JNZ          zeros
-	VPBROADCASTD 104(AX), Z0
-	VPBROADCASTD 104(AX), Z3
+	VPBROADCASTD 104(AX), Z1
+	VPBROADCASTD 104(AX), Z2
 	JMP          offsets
 
 zeros:
-	VPMOVZXBD (R10)(R9*1), Z0
-	VPMOVZXBD 16(R10)(R9*1), Z3
+	VPMOVZXBD (R13)(R12*1), Z1
+	VPMOVZXBD 16(R13)(R12*1), Z2
 
 offsets:
-	VPBROADCASTD (R8), Z4
-	VPMADDWD     Z0, Z4, Z0
-	VPMADDWD     Z3, Z4, Z3
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	MOVLQSX      (BX), R8
+	VPBROADCASTD (R11), Z5
+	VPMADDWD     Z1, Z5, Z1
+	VPMADDWD     Z2, Z5, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	MOVLQSX      (R8), R11
 
 step:
-	VMOVDQU32    (CX), Z4
-	VMOVDQU32    64(CX), Z5
-	VPBROADCASTD (DX), Z6
-	VPDPBUSD     Z6, Z4, Z0
-	VPDPBUSD     Z6, Z5, Z3
-	VMOVDQU32    128(CX), Z4
-	VMOVDQU32    192(CX), Z5
-	VPBROADCASTD 4(DX), Z6
-	VPDPBUSD     Z6, Z4, Z1
-	VPDPBUSD     Z6, Z5, Z2
-	PREFETCHT0   2048(CX)
-	PREFETCHT0   2112(CX)
-	PREFETCHT0   2176(CX)
-	PREFETCHT0   2240(CX)
+	VMOVDQU32    (CX), Z5
+	VMOVDQU32    64(CX), Z6
+	VPBROADCASTD (DI), Z7
+	VPDPBUSD     Z7, Z5, Z1
+	VPDPBUSD     Z7, Z6, Z2
+	VMOVDQU32    128(CX), Z5
+	VMOVDQU32    192(CX), Z6
+	VPBROADCASTD 4(DI), Z7
+	VPDPBUSD     Z7, Z5, Z3
+	VPDPBUSD     Z7, Z6, Z4
 	ADDQ         $0x00000100, CX
-	ADDQ         $0x08, DX
-	DECQ         R8
+	ADDQ         $0x08, DI
+	DECQ         R11
 	JNZ          step
-	VPADDD       Z1, Z0, Z0
-	VPADDD       Z2, Z3, Z3
-	MOVLQSX      4(BX), R8
-	SHLQ         $0x05, R8
-	MOVQ         24(AX), R9
-	MOVQ         96(AX), R10
-	CMPQ         R10, $0x01
+	VPADDD       Z3, Z1, Z1
+	VPADDD       Z4, Z2, Z2
+	MOVLQSX      4(R8), R11
+	SHLQ         $0x05, R11
+	ADDQ         BX, R11
+	MOVQ         248(AX), R12
+	ADDQ         SI, R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R9)(R8*2), Z4
-	VPSLLD       $0x10, Z4, Z4
-	VPMOVZXWD    32(R9)(R8*2), Z5
+	VPMOVZXWD    (R13)(R11*2), Z5
 	VPSLLD       $0x10, Z5, Z5
+	VPMOVZXWD    32(R13)(R11*2), Z6
+	VPSLLD       $0x10, Z6, Z6
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R9)(R8*2), Z4
-	VCVTPH2PS 32(R9)(R8*2), Z5
+	VCVTPH2PS (R13)(R11*2), Z5
+	VCVTPH2PS 32(R13)(R11*2), Z6
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R9)(R8*4), Z4
-	VMOVUPS 64(R9)(R8*4), Z5
+	VMOVUPS (R13)(R11*4), Z5
+	VMOVUPS 64(R13)(R11*4), Z6
 
 scalesdone:
-	VCVTDQ2PS Z0, Z0
-	VMULPS    Z4, Z0, Z0
-	VCVTDQ2PS Z3, Z3
-	VMULPS    Z5, Z3, Z3
-	MOVQ      72(AX), R9
-	TESTQ     R9, R9
+	VCVTDQ2PS Z1, Z1
+	VMULPS    Z5, Z1, Z1
+	VCVTDQ2PS Z2, Z2
+	VMULPS    Z6, Z2, Z2
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R10
-	CMPQ      R10, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R9)(R8*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(R9)(R8*2), Z5
+	VPMOVZXWD (R13)(R11*2), Z5
 	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(R13)(R11*2), Z6
+	VPSLLD    $0x10, Z6, Z6
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R9)(R8*2), Z4
-	VCVTPH2PS 32(R9)(R8*2), Z5
+	VCVTPH2PS (R13)(R11*2), Z5
+	VCVTPH2PS 32(R13)(R11*2), Z6
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R9)(R8*4), Z4
-	VMOVUPS 64(R9)(R8*4), Z5
+	VMOVUPS (R13)(R11*4), Z5
+	VMOVUPS 64(R13)(R11*4), Z6
 
 biasesdone:
-	MOVQ         192(AX), R8
-	ADDQ         DI, R8
-	VPBROADCASTD (R8), Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS       Z4, Z6, Z4
-	VSUBPS       Z4, Z0, Z0
-	VMULPS       Z5, Z6, Z4
-	VSUBPS       Z4, Z3, Z3
+	MOVQ         192(AX), R11
+	ADDQ         R10, R11
+	VPBROADCASTD (R11), Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z5, Z7, Z5
+	VSUBPS       Z5, Z1, Z1
+	VMULPS       Z6, Z7, Z5
+	VSUBPS       Z5, Z2, Z2
 
 nobias:
-	MOVQ         168(AX), R8
-	ADDQ         DI, R8
-	MOVQ         248(AX), R9
-	VBROADCASTSS (R8), Z4
-	VMULPS       Z4, Z0, Z0
-	VADDPS       (R9), Z0, Z0
-	VMOVUPS      Z0, (R9)
-	VMULPS       Z4, Z3, Z3
-	VADDPS       64(R9), Z3, Z3
-	VMOVUPS      Z3, 64(R9)
-	MOVQ         240(AX), R8
-	LEAQ         (DI)(R8*4), DI
-	ADDQ         $0x08, BX
-	DECQ         SI
+	MOVQ         168(AX), R11
+	ADDQ         R10, R11
+	VBROADCASTSS (R11), Z5
+	VMULPS       Z5, Z1, Z1
+	VADDPS       (R12), Z1, Z1
+	VMOVUPS      Z1, (R12)
+	VMULPS       Z5, Z2, Z2
+	VADDPS       64(R12), Z2, Z2
+	VMOVUPS      Z2, 64(R12)
+	MOVQ         240(AX), R11
+	LEAQ         (R10)(R11*4), R10
+	ADDQ         $0x08, R8
+	DECQ         R9
 	JNZ          block
+	MOVQ         280(AX), DI
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
+	ADDQ         $0x00000080, SI
+	DECQ         DX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -1094,25 +1118,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(DI), R10
 	SHLQ         $0x05, R10
-	MOVQ         24(AX), R11
-	MOVQ         96(AX), R12
-	CMPQ         R12, $0x01
+	MOVQ         248(AX), R11
+	MOVQ         24(AX), R12
+	MOVQ         96(AX), R13
+	CMPQ         R13, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R11)(R10*2), Z8
+	VPMOVZXWD    (R12)(R10*2), Z8
 	VPSLLD       $0x10, Z8, Z8
-	VPMOVZXWD    32(R11)(R10*2), Z9
+	VPMOVZXWD    32(R12)(R10*2), Z9
 	VPSLLD       $0x10, Z9, Z9
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R11)(R10*2), Z8
-	VCVTPH2PS 32(R11)(R10*2), Z9
+	VCVTPH2PS (R12)(R10*2), Z8
+	VCVTPH2PS 32(R12)(R10*2), Z9
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R11)(R10*4), Z8
-	VMOVUPS 64(R11)(R10*4), Z9
+	VMOVUPS (R12)(R10*4), Z8
+	VMOVUPS 64(R12)(R10*4), Z9
 
 scalesdone:
 	VCVTDQ2PS Z0, Z0
@@ -1131,27 +1156,27 @@ scalesdone:
 	VMULPS    Z8, Z6, Z6
 	VCVTDQ2PS Z7, Z7
 	VMULPS    Z9, Z7, Z7
-	MOVQ      72(AX), R11
-	TESTQ     R11, R11
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R12
-	CMPQ      R12, $0x01
+	MOVQ      96(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R11)(R10*2), Z8
+	VPMOVZXWD (R12)(R10*2), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 32(R11)(R10*2), Z9
+	VPMOVZXWD 32(R12)(R10*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R11)(R10*2), Z8
-	VCVTPH2PS 32(R11)(R10*2), Z9
+	VCVTPH2PS (R12)(R10*2), Z8
+	VCVTPH2PS 32(R12)(R10*2), Z9
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R11)(R10*4), Z8
-	VMOVUPS 64(R11)(R10*4), Z9
+	VMOVUPS (R12)(R10*4), Z8
+	VMOVUPS 64(R12)(R10*4), Z9
 
 biasesdone:
 	MOVQ         192(AX), R10
@@ -1184,7 +1209,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R10
 	ADDQ         R9, R10
-	MOVQ         248(AX), R11
 	VBROADCASTSS (R10), Z8
 	VMULPS       Z8, Z0, Z0
 	VADDPS       (R11), Z0, Z0
@@ -1355,25 +1379,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(R8), R11
 	SHLQ         $0x05, R11
-	MOVQ         24(AX), R12
-	MOVQ         96(AX), R13
-	CMPQ         R13, $0x01
+	MOVQ         248(AX), R12
+	MOVQ         24(AX), R13
+	MOVQ         96(AX), R14
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R12)(R11*2), Z16
+	VPMOVZXWD    (R13)(R11*2), Z16
 	VPSLLD       $0x10, Z16, Z16
-	VPMOVZXWD    32(R12)(R11*2), Z17
+	VPMOVZXWD    32(R13)(R11*2), Z17
 	VPSLLD       $0x10, Z17, Z17
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R12)(R11*2), Z16
-	VCVTPH2PS 32(R12)(R11*2), Z17
+	VCVTPH2PS (R13)(R11*2), Z16
+	VCVTPH2PS 32(R13)(R11*2), Z17
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R12)(R11*4), Z16
-	VMOVUPS 64(R12)(R11*4), Z17
+	VMOVUPS (R13)(R11*4), Z16
+	VMOVUPS 64(R13)(R11*4), Z17
 
 scalesdone:
 	VCVTDQ2PS Z0, Z0
@@ -1408,27 +1433,27 @@ scalesdone:
 	VMULPS    Z16, Z14, Z14
 	VCVTDQ2PS Z15, Z15
 	VMULPS    Z17, Z15, Z15
-	MOVQ      72(AX), R12
-	TESTQ     R12, R12
+	MOVQ      72(AX), R13
+	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      96(AX), R14
+	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R12)(R11*2), Z16
+	VPMOVZXWD (R13)(R11*2), Z16
 	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 32(R12)(R11*2), Z17
+	VPMOVZXWD 32(R13)(R11*2), Z17
 	VPSLLD    $0x10, Z17, Z17
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R12)(R11*2), Z16
-	VCVTPH2PS 32(R12)(R11*2), Z17
+	VCVTPH2PS (R13)(R11*2), Z16
+	VCVTPH2PS 32(R13)(R11*2), Z17
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R12)(R11*4), Z16
-	VMOVUPS 64(R12)(R11*4), Z17
+	VMOVUPS (R13)(R11*4), Z16
+	VMOVUPS 64(R13)(R11*4), Z17
 
 biasesdone:
 	MOVQ         192(AX), R11
@@ -1485,7 +1510,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R11
 	ADDQ         R10, R11
-	MOVQ         248(AX), R12
 	VBROADCASTSS (R11), Z16
 	VMULPS       Z16, Z0, Z0
 	VADDPS       (R12), Z0, Z0
@@ -1730,25 +1754,26 @@ step:
 	JNZ          step
 	MOVLQSX      4(R9), R12
 	SHLQ         $0x05, R12
-	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	MOVQ         248(AX), R13
+	MOVQ         24(AX), R14
+	MOVQ         96(AX), R15
+	CMPQ         R15, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R12*2), Z24
+	VPMOVZXWD    (R14)(R12*2), Z24
 	VPSLLD       $0x10, Z24, Z24
-	VPMOVZXWD    32(R13)(R12*2), Z25
+	VPMOVZXWD    32(R14)(R12*2), Z25
 	VPSLLD       $0x10, Z25, Z25
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R12*2), Z24
-	VCVTPH2PS 32(R13)(R12*2), Z25
+	VCVTPH2PS (R14)(R12*2), Z24
+	VCVTPH2PS 32(R14)(R12*2), Z25
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R12*4), Z24
-	VMOVUPS 64(R13)(R12*4), Z25
+	VMOVUPS (R14)(R12*4), Z24
+	VMOVUPS 64(R14)(R12*4), Z25
 
 scalesdone:
 	VCVTDQ2PS Z0, Z0
@@ -1799,27 +1824,27 @@ scalesdone:
 	VMULPS    Z24, Z22, Z22
 	VCVTDQ2PS Z23, Z23
 	VMULPS    Z25, Z23, Z23
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      72(AX), R14
+	TESTQ     R14, R14
 	JZ        nobias
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R12*2), Z24
+	VPMOVZXWD (R14)(R12*2), Z24
 	VPSLLD    $0x10, Z24, Z24
-	VPMOVZXWD 32(R13)(R12*2), Z25
+	VPMOVZXWD 32(R14)(R12*2), Z25
 	VPSLLD    $0x10, Z25, Z25
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R12*2), Z24
-	VCVTPH2PS 32(R13)(R12*2), Z25
+	VCVTPH2PS (R14)(R12*2), Z24
+	VCVTPH2PS 32(R14)(R12*2), Z25
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R12*4), Z24
-	VMOVUPS 64(R13)(R12*4), Z25
+	VMOVUPS (R14)(R12*4), Z24
+	VMOVUPS 64(R14)(R12*4), Z25
 
 biasesdone:
 	MOVQ         192(AX), R12
@@ -1900,7 +1925,6 @@ biasesdone:
 nobias:
 	MOVQ         168(AX), R12
 	ADDQ         R11, R12
-	MOVQ         248(AX), R13
 	VBROADCASTSS (R12), Z24
 	VMULPS       Z24, Z0, Z0
 	VADDPS       (R13), Z0, Z0

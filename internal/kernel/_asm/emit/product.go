@@ -23,6 +23,8 @@ const (
 	OffTotals  = 216
 	OffRow     = 240
 	OffY       = 248
+	OffPanels  = 272
+	OffGroups  = 280
 )
 
 // PanelRows is the number of rows of a panel, StepBytes the size of a step of them.
@@ -38,11 +40,52 @@ func Field(p Register, off int) Register {
 	return r
 }
 
-// Group returns PanelRows times the group of a block.
-func Group(block Register) Register {
+// Panel is a panel of a product whose results are being computed.
+type Panel struct {
+	p        Register
+	group, y Register // where it begins among scales, in elements, and among results, in bytes; nil for the only one
+}
+
+// Panels runs body over all panels, of a product of one token, or over the only one.
+func Panels(p Register, several bool, body func(at Panel)) {
+	at := Panel{p: p}
+	if !several {
+		body(at)
+	} else {
+		count := Field(p, OffPanels)
+		at.group, at.y = GP64(), GP64()
+		XORQ(at.group, at.group)
+		XORQ(at.y, at.y)
+		Label("panel")
+		body(at)
+		groups := Field(p, OffGroups)
+		SHLQ(Imm(5), groups)
+		ADDQ(groups, at.group)
+		ADDQ(U32(4*PanelRows), at.y)
+		DECQ(count)
+		JNZ(LabelRef("panel"))
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// Y returns the address of the panel's results.
+func (a Panel) Y() Register {
+	y := Field(a.p, OffY)
+	if a.y != nil {
+		ADDQ(a.y, y)
+	}
+	return y
+}
+
+// Group returns the place of a block's group among the scales.
+func (a Panel) Group(block Register) Register {
 	g := GP64()
 	MOVLQSX(Mem{Base: block, Disp: 4}, g)
 	SHLQ(Imm(5), g)
+	if a.group != nil {
+		ADDQ(a.group, g)
+	}
 	return g
 }
 
@@ -65,8 +108,6 @@ func Blocks(p Register, body func(block, row Register)) {
 	ADDQ(Imm(8), block)
 	DECQ(count)
 	JNZ(LabelRef("block"))
-	VZEROUPPER()
-	RET()
 }
 
 // Steps runs body over the steps of a block, PanelStep columns each.

@@ -138,23 +138,9 @@ func pairs(a isa, tokens int) {
 				k.multiply(x, 4*i, list)
 			})
 		}
-		k.fetch(codes, 4)
 		ADDQ(U32(4*StepBytes), codes)
 		x.Advance(16)
 	})
-}
-
-// ahead is how far in front of a product of one token its weights are fetched, in bytes.
-const ahead = 2048
-
-// fetch asks for what so many steps will read later.
-func (k *product) fetch(codes Register, steps int) {
-	if len(k.acc) > 1 || !k.wide {
-		return
-	}
-	for off := 0; off < steps*StepBytes; off += 64 {
-		PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
-	}
 }
 
 // direct4 multiplies 4-bit codes less mid; numbers are 0 to 15. A table turns codes into bfloat16; of each 16 bits it sees but the lowest five.
@@ -176,7 +162,6 @@ func direct4(a isa, tokens int, numbers Mem) {
 		for part, v := range w {
 			VMOVDQU32(Mem{Base: codes, Disp: part * a.bytes()}, v)
 		}
-		k.fetch(codes, 1)
 		ADDQ(U32(StepBytes), codes)
 		// Bits 0 and 8 begin the columns 0, 2 and 1, 3 of the step, bits 4 and 12 the columns 4, 6 and 5, 7.
 		for i, bit := range []uint64{0, 8, 4, 12} {
@@ -255,18 +240,20 @@ func (k *product) multiply(x Rows, disp int, w []lane) {
 // blocks runs over all blocks; body multiplies PanelStep columns and moves on.
 func (k *product) blocks(body func(x Rows, codes Register)) {
 	codes := Field(k.p, OffCodes)
-	x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), len(k.acc))
-	k.clear(Field(k.p, OffY))
-	for t := range k.acc {
-		for _, v := range k.acc[t] {
-			zero(k.isa, v)
+	Panels(k.p, len(k.acc) == 1, func(at Panel) {
+		x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), len(k.acc))
+		k.clear(at.Y())
+		for t := range k.acc {
+			for _, v := range k.acc[t] {
+				zero(k.isa, v)
+			}
 		}
-	}
-	Blocks(k.p, func(block, row Register) {
-		Steps(block, func() { k.borrow(func() { body(x, codes) }) })
-		for part := range k.parts() {
-			k.borrow(func() { k.finish(part, row, Group(block)) })
-		}
+		Blocks(k.p, func(block, row Register) {
+			Steps(block, func() { k.borrow(func() { body(x, codes) }) })
+			for part := range k.parts() {
+				k.borrow(func() { k.finish(part, row, at.Group(block), at.Y()) })
+			}
+		})
 	})
 }
 
@@ -280,7 +267,7 @@ func (k *product) clear(y Register) {
 }
 
 // finish adds the sums of a block, of some rows, to the results, and begins anew.
-func (k *product) finish(part int, row, group Register) {
+func (k *product) finish(part int, row, group, y Register) {
 	label := func(name string) string { return fmt.Sprintf("%s%d", name, part) }
 	scales := Field(k.p, OffScales)
 	TESTQ(scales, scales)
@@ -318,7 +305,6 @@ func (k *product) finish(part int, row, group Register) {
 		VADDPS(v, sum, sum)
 	}
 	Label(label("plain"))
-	y := Field(k.p, OffY)
 	for t := range k.acc {
 		sum, at := k.acc[t][part], Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
 		VADDPS(at, sum, sum)

@@ -32,7 +32,7 @@ func (k *product) offsets(acc accumulators, sums, group Register) {
 }
 
 // finish adds the sums of a block to the results.
-func (k *product) finish(acc accumulators, row, group Register) {
+func (k *product) finish(acc accumulators, row, group, y Register) {
 	s := k.panel()
 	Floats(k.p, "scales", Field(k.p, OffScales), group, k.bytes(), s)
 	for t := range acc {
@@ -56,7 +56,7 @@ func (k *product) finish(acc accumulators, row, group Register) {
 		}
 	}
 	Label("nobias")
-	scales, y := Row(k.p, OffXScales, row), Field(k.p, OffY)
+	scales := Row(k.p, OffXScales, row)
 	for t := range acc {
 		x := k.vec()
 		VBROADCASTSS(Mem{Base: scales, Disp: 4 * t}, x)

@@ -104,23 +104,9 @@ func codes4(a isa, tokens int) {
 			k.multiply(acc, x, 0, lo)
 			k.multiply(k.second(acc), x, 4, hi)
 		})
-		k.fetch(codes, 1)
 		ADDQ(U32(StepBytes), codes)
 		x.Advance(8)
 	})
-}
-
-// ahead is how far in front of a product of one token its codes are fetched, in bytes.
-const ahead = 2048
-
-// fetch asks for what so many steps will read later.
-func (k *product) fetch(codes Register, steps int) {
-	if k.tokens > 1 || !k.wide {
-		return
-	}
-	for off := 0; off < steps*StepBytes; off += 64 {
-		PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
-	}
 }
 
 // codes8 multiplies 8-bit codes of a panel by the int8 activations of so many tokens.
@@ -146,7 +132,6 @@ func codes8(a isa, tokens int) {
 				k.multiply(sums, x, 4*i, list)
 			})
 		}
-		k.fetch(codes, 2)
 		ADDQ(U32(2*StepBytes), codes)
 		x.Advance(8)
 	})
@@ -252,18 +237,20 @@ func (k *product) add(sum, b, w, times Register) {
 // blocks runs over all blocks; body multiplies PanelStep columns and moves on.
 func (k *product) blocks(body func(acc accumulators, x Rows, codes Register)) {
 	codes := Field(k.p, OffCodes)
-	x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), k.tokens)
-	k.clear(Field(k.p, OffY))
-	Blocks(k.p, func(block, row Register) {
-		acc := make(accumulators, k.tokens)
-		for t := range acc {
-			acc[t] = k.panel()
-		}
-		k.offsets(acc, Row(k.p, OffSums, row), Group(block))
-		k.beginSecond()
-		Steps(block, func() { body(acc, x, codes) })
-		k.addSecond(acc)
-		k.finish(acc, row, Group(block))
+	Panels(k.p, k.tokens == 1, func(at Panel) {
+		x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), k.tokens)
+		k.clear(at.Y())
+		Blocks(k.p, func(block, row Register) {
+			acc := make(accumulators, k.tokens)
+			for t := range acc {
+				acc[t] = k.panel()
+			}
+			k.offsets(acc, Row(k.p, OffSums, row), at.Group(block))
+			k.beginSecond()
+			Steps(block, func() { body(acc, x, codes) })
+			k.addSecond(acc)
+			k.finish(acc, row, at.Group(block), at.Y())
+		})
 	})
 }
 
