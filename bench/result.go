@@ -70,20 +70,12 @@ type Operation struct {
 	Share float64 `json:"share"`
 }
 
-// outside is what a step spends before its first and after its last operation, waking threads above all.
-const outside = "start and end"
-
 // newProfile divides a profile by its steps.
 func newProfile(p runtime.Profile) *Profile {
 	perStep := func(d time.Duration) float64 { return d.Seconds() / float64(max(p.Steps, 1)) }
 	x := &Profile{Steps: p.Steps, Step: perStep(p.Wall), Operations: []Operation{}}
-	rest := p.Wall
 	for _, o := range p.Ops {
-		rest -= o.Time
 		x.Operations = append(x.Operations, Operation{Name: o.Name, Time: perStep(o.Time), Share: share(o.Time, p.Wall)})
-	}
-	if rest > 0 {
-		x.Operations = append(x.Operations, Operation{Name: outside, Time: perStep(rest), Share: share(rest, p.Wall)})
 	}
 	return x
 }

@@ -33,19 +33,14 @@ type stopwatch struct {
 	spent [ops]time.Duration
 }
 
-// start begins a step.
-func (s *stopwatch) start(on bool) {
-	if s.on = on; on {
-		s.last = time.Now()
+// lap puts the time since the last lap on an operation's account.
+func (s *stopwatch) lap(o op) {
+	if s.on {
+		s.lapAt(o, time.Now())
 	}
 }
 
-// lap puts the time since the last lap on an operation's account.
-func (s *stopwatch) lap(o op) {
-	if !s.on {
-		return
-	}
-	now := time.Now()
+func (s *stopwatch) lapAt(o op, now time.Time) {
 	s.spent[o] += now.Sub(s.last)
 	s.last = now
 }
@@ -87,6 +82,22 @@ func (m *Model) StopProfile() Profile {
 	}
 	slices.SortStableFunc(p.Ops, func(a, b OpTime) int { return int(b.Time - a.Time) })
 	return *p
+}
+
+// measure runs a step and accounts for all of its time: a thread that has not begun, or is done, waits.
+func (s *state) measure(p *Profile) {
+	start := time.Now()
+	for _, w := range s.walkers {
+		w.clock.on, w.clock.last = true, start
+	}
+	s.m.team.run(s.step)
+	end := time.Now()
+	for _, w := range s.walkers {
+		w.clock.lapAt(opWait, end)
+		w.clock.on = false
+	}
+	p.Wall += end.Sub(start)
+	p.Steps++
 }
 
 // StepBytes returns the bytes that one token reads when depth others came before it: matrices, of a mixture those of

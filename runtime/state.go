@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"nibble/internal/kernel"
 	"nibble/quant"
@@ -173,11 +172,8 @@ func (s *state) run(emit Emit) error {
 	if need := wanted * s.m.head.n; len(s.logits) < need {
 		s.logits = make([]float32, need)
 	}
-	if p := s.m.profile; p != nil {
-		start := time.Now()
-		s.m.team.run(s.step)
-		p.Wall += time.Since(start)
-		p.Steps++
+	if s.m.profile != nil {
+		s.measure(s.m.profile)
 	} else {
 		s.m.team.run(s.step)
 	}
@@ -199,7 +195,7 @@ func (s *state) run(emit Emit) error {
 
 // walk is a step for one thread.
 func (w *walker) walk() {
-	w.clock.start(w.m.profile != nil)
+	w.clock.lap(opWait)
 	w.solo = w.s.n == 1
 	w.embed()
 	w.angles()
