@@ -25,11 +25,18 @@ func (w *walker) positions(l *layer) {
 		kv := s.slots[t].session.kv
 		size := kv.bytes(d)
 		for h := range a.KVHeads {
-			at, from := t*s.stride+h*size, (t*a.KVHeads+h)*d
+			at, from := t*s.apart()+h*size, (t*a.KVHeads+h)*d
 			kv.store(s.keys[at:at+size], k[h*d:(h+1)*d])
 			kv.store(s.values[at:at+size], s.v[from:from+d])
 		}
 	}
+}
+
+// apart returns the bytes from one token's keys or values to the next one's in the chunk: room for any type of cache, and
+// for heads of 16 elements and more a number of whole cache lines.
+func (s *state) apart() int {
+	a := s.m.Arch
+	return a.KVHeads * max(KVF32.bytes(a.HeadDim), KVInt8.bytes(a.HeadDim))
 }
 
 // normHeads norms a vector of heads: as a whole if the weight is as long, else head by head.
@@ -86,18 +93,18 @@ func (w *walker) attend(l *layer, index int) {
 
 // block is a part of the queries: heads of the group of one key head, for consecutive tokens of one sequence.
 type block struct {
-	w             *walker
-	l             *layer
-	index         int   // of the layer
-	x             *slot // the first token
-	head          int   // of keys and values
-	t, tokens     int
-	h, heads      int  // query heads
-	first, end    int  // positions that one of the tokens sees
-	apart         int  // elements from one row of scores to the next
-	across        bool // rows that share keys are those of one head, for all tokens; else of one token, for all heads
-	inner, outer  int  // rows that share keys, and how often there are so many
-	queries, step int  // the first row of queries, and the distance of rows that share keys
+	w            *walker
+	l            *layer
+	index        int   // of the layer
+	x            *slot // the first token
+	head         int   // of keys and values
+	t, tokens    int
+	h, heads     int  // query heads
+	first, end   int  // positions that one of the tokens sees
+	apart        int  // elements from one row of scores to the next
+	across       bool // rows that share keys are those of one head, for all tokens; else of one token, for all heads
+	inner, outer int  // rows that share keys, and how often there are so many
+	step         int  // query heads from one of the rows that share keys to the next
 }
 
 // block returns the largest block at the front of the rows lo to hi.
@@ -197,11 +204,11 @@ func (b *block) vectors(pos int, values bool) kernel.Vectors {
 	size := kv.bytes(a.HeadDim)
 	v := kernel.Vectors{Type: kernel.Stored(kv), N: min(b.end-pos, max(1, nearBytes/size))}
 	if pos >= b.x.base {
-		v.Data, v.Stride = s.keys, s.stride
+		v.Data, v.Stride = s.keys, s.apart()
 		if values {
 			v.Data = s.values
 		}
-		v.Data = v.Data[(b.x.first+pos-b.x.base)*s.stride+b.head*size:]
+		v.Data = v.Data[(b.x.first+pos-b.x.base)*v.Stride+b.head*size:]
 		return v
 	}
 	r := &b.x.session.layers[b.index]
@@ -292,7 +299,7 @@ func (w *walker) remember(index int) {
 		r := &x.session.layers[index]
 		size := x.session.kv.bytes(a.HeadDim)
 		for h := lo; h < hi; h++ {
-			to, from := (h*r.size+x.pos%r.size)*size, t*s.stride+h*size
+			to, from := (h*r.size+x.pos%r.size)*size, t*s.apart()+h*size
 			copy(r.keys[to:to+size], s.keys[from:])
 			copy(r.values[to:to+size], s.values[from:])
 		}

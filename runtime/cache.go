@@ -1,14 +1,10 @@
 package runtime
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
-	"unsafe"
 
 	"nibble/hf"
-	"nibble/internal/half"
 	"nibble/internal/kernel"
 )
 
@@ -30,20 +26,7 @@ var KVs = map[string]KV{"f32": KVF32, "bf16": KVBF16, "f16": KVF16, "int8": KVIn
 func (t KV) bytes(dim int) int { return kernel.Stored(t).Bytes(dim) }
 
 // store writes a vector of one head.
-func (t KV) store(dst []byte, x []float32) {
-	switch t {
-	case KVF32:
-		half.EncodeF32(dst, x)
-	case KVBF16:
-		half.EncodeBF16(dst, x)
-	case KVF16:
-		half.EncodeF16(dst, x)
-	case KVInt8:
-		codes := dst[4 : 4+len(x)]
-		s, _ := kernel.QuantizeInt8(unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes)), x)
-		binary.LittleEndian.PutUint32(dst, math.Float32bits(s))
-	}
-}
+func (t KV) store(dst []byte, x []float32) { kernel.Stored(t).Store(dst, x) }
 
 // Session is one sequence: the tokens so far and what the layers keep of them.
 type Session struct {

@@ -98,7 +98,6 @@ func TestHidden(t *testing.T) {
 				s.push(session, id, len(g.Tokens), 0, i, true)
 			}
 			w, d := s.walkers[0], m.Arch.Hidden
-			w.scores = make([]float32, len(g.Tokens))
 			s.logits = make([]float32, len(g.Tokens)*m.Width())
 			check := func(name string, x []float32) {
 				want, ok := g.Hidden[name]

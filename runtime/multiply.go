@@ -122,7 +122,7 @@ func (w *walker) together(p *pass, u *unit, n, left int) int {
 		return 1
 	}
 	most := min(mostPanels, left, u.m.panels()-u.panel)
-	if p.form == paired && u.m.storage != pairs { // codes may have to be unpacked
+	if p.form == paired && (u.m.storage == codes8 || u.m.storage == codes4 && kernel.Unpacks(n)) {
 		most = min(most, len(w.unpacked)/(2*kernel.PanelRows*u.m.cols.padded))
 	}
 	return most

@@ -59,9 +59,6 @@ type walker struct {
 	row      []float32      // one row of weights
 	codes    []uint8        // its codes
 	whole    []int8         // one row of inputs
-	scores   []float32      // attention of one head
-	head     []float32      // a key or value
-	bytes    []int8
 	att      attending
 	angle    []angle // of every rope
 	clock    stopwatch
@@ -111,8 +108,7 @@ func newState(m *Model) *state {
 	for tid := range m.team.size {
 		w := &walker{s: s, m: m, team: m.team, tid: tid, x: make([]float32, a.Hidden), norm: make([]float32, a.Hidden),
 			acts: newActs(m.Mode, 1, m.matrices), unpacked: make([]byte, 2*kernel.PanelRows*padded), row: make([]float32, widest),
-			codes: make([]uint8, max(widest, padded)), head: make([]float32, a.HeadDim), bytes: make([]int8, a.HeadDim),
-			angle: make([]angle, len(m.ropes))}
+			codes: make([]uint8, max(widest, padded)), angle: make([]angle, len(m.ropes))}
 		w.product.Y = make([]float32, (chunk+kernel.MostTokens)*kernel.PanelRows)
 		if m.Mode == F32 {
 			w.wide = make([]float32, kernel.PanelRows*(widest+widePad))
@@ -162,11 +158,6 @@ func (s *state) run(emit Emit) error {
 	for i := range s.slots {
 		if s.slots[i].logit >= 0 {
 			wanted++
-		}
-		if n := s.slots[i].pos + 1; len(s.walkers[0].scores) < n {
-			for _, w := range s.walkers {
-				w.scores = make([]float32, s.slots[i].session.context)
-			}
 		}
 	}
 	if need := wanted * s.m.head.n; len(s.logits) < need {

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/x448/float16"
+	"nibble/internal/half"
 )
 
 // Stored is a type in which keys and values are stored. Float32, bfloat16 and float16 are little-endian.
@@ -38,9 +38,12 @@ func (v Vectors) Slice(lo, hi int) Vectors {
 type attend func(to []float32, ldt int, from []float32, ldf int, data []byte, stride, rows, n, dim int)
 
 // attends is attention of a set, by types of vectors; nil: in plain Go.
-type attends struct{ scores, values [storedTypes]attend }
+type attends struct {
+	scores, values [storedTypes]attend
+	narrowF16      func(dst []byte, x []float32) // a multiple of 16
+}
 
-var attendsGeneric attends
+var attendsGeneric = attends{narrowF16: half.EncodeF16}
 
 // most returns the rows of the next call, of so many that are left: eight or at most four.
 func most(rows int) int {
@@ -106,6 +109,23 @@ func (t Stored) Bytes(dim int) int {
 	return 2 * dim
 }
 
+// Store writes a vector, which is rounded to nearest, ties to even, or to int8 as by QuantizeInt8.
+func (t Stored) Store(dst []byte, x []float32) {
+	switch t {
+	case StoredF32:
+		half.EncodeF32(dst, x)
+	case StoredBF16:
+		NarrowBF16(dst, x)
+	case StoredF16:
+		n := len(x) &^ 15
+		active.narrowF16(dst[:2*n], x[:n])
+		half.EncodeF16(dst[2*n:], x[n:])
+	case StoredInt8:
+		s, _ := QuantizeInt8(Int8s(dst[4:]), x)
+		binary.LittleEndian.PutUint32(dst, math.Float32bits(s))
+	}
+}
+
 // check panics, as an index would, if the vectors reach beyond their memory.
 func (v *Vectors) check(dim int) { _ = v.Data[:(v.N-1)*v.Stride+v.Type.Bytes(dim)] }
 
@@ -134,21 +154,15 @@ func (v *Vectors) load(x []float32, i int) {
 	src := v.Data[i*v.Stride:][:v.Type.Bytes(len(x))]
 	switch v.Type {
 	case StoredF32:
-		for j := range x {
-			x[j] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*j:]))
-		}
+		half.DecodeF32(x, src)
 	case StoredBF16:
-		for j := range x {
-			x[j] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*j:])) << 16)
-		}
+		half.DecodeBF16(x, src)
 	case StoredF16:
-		for j := range x {
-			x[j] = float16.Frombits(binary.LittleEndian.Uint16(src[2*j:])).Float32()
-		}
+		half.DecodeF16(x, src)
 	case StoredInt8:
 		s := math.Float32frombits(binary.LittleEndian.Uint32(src))
 		for j, c := range src[4:] {
-			x[j] = s * float32(int8(c))
+			x[j] = float32(s * float32(int8(c)))
 		}
 	}
 }

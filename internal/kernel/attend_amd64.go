@@ -10,10 +10,12 @@ var (
 	attendsAVX2 = attends{
 		[storedTypes]attend{fours(scoresF32AVX2), fours(scoresBF16AVX2), fours(scoresF16AVX2), fours(scoresInt8AVX2)},
 		[storedTypes]attend{fours(valuesF32AVX2), fours(valuesBF16AVX2), fours(valuesF16AVX2), fours(valuesInt8AVX2)},
+		narrowF16AVX2,
 	}
 	attendsAVX512 = attends{
 		[storedTypes]attend{scoresF32AVX512, scoresBF16AVX512, scoresF16AVX512, scoresInt8AVX512},
 		[storedTypes]attend{valuesF32AVX512, valuesBF16AVX512, valuesF16AVX512, valuesInt8AVX512},
+		narrowF16AVX512,
 	}
 )
 

@@ -4,6 +4,9 @@
 
 package kernel
 
+// narrowF16AVX2 rounds a multiple of 16 numbers to float16; half.EncodeF16 is the specification.
+func narrowF16AVX2(dst []byte, x []float32)
+
 // scoresF32AVX2 multiplies [1 2 3 4] rows of queries, a multiple of 16 long, by keys; scores is the specification.
 func scoresF32AVX2(to []float32, ldt int, from []float32, ldf int, data []byte, stride int, rows int, n int, dim int)
 

@@ -1,11 +1,14 @@
 package kernel
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"nibble/internal/half"
 )
 
 var storedNames = [storedTypes]string{"f32", "bf16", "f16", "int8"}
@@ -103,6 +106,48 @@ func testAttend(t *testing.T) {
 	}
 }
 
+// Stored vectors have the bits of the scalar conversions, at every length, and no other byte changes.
+func TestStore(t *testing.T) { underEach(t, testStore) }
+
+func testStore(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 6))
+	for n := range 70 {
+		x, scratch := make([]float32, n), make([]int8, n)
+		for i := range x {
+			x[i] = math.Float32frombits(uint32(r.IntN(64)+0x60)<<23 | r.Uint32()&0x807fffff) // where float16 is, and around
+			if r.IntN(8) == 0 {
+				x[i] = special[r.IntN(len(special))]
+			}
+		}
+		for typ := range storedTypes {
+			size := typ.Bytes(n)
+			got, want := make([]byte, size+1), make([]byte, size)
+			got[size] = 99
+			typ.Store(got[:size], x)
+			for i, v := range x {
+				switch typ {
+				case StoredF32:
+					binary.LittleEndian.PutUint32(want[4*i:], math.Float32bits(v))
+				case StoredBF16:
+					binary.LittleEndian.PutUint16(want[2*i:], half.BF16(v))
+				case StoredF16:
+					binary.LittleEndian.PutUint16(want[2*i:], half.F16(v))
+				}
+			}
+			if typ == StoredInt8 {
+				s, _ := QuantizeInt8(scratch, x)
+				binary.LittleEndian.PutUint32(want, math.Float32bits(s))
+				for i, c := range scratch {
+					want[4+i] = byte(c)
+				}
+			}
+			if !bytes.Equal(got[:size], want) || got[size] != 99 {
+				t.Fatalf("%s of %v: %x, want %x", storedNames[typ], x, got, want)
+			}
+		}
+	}
+}
+
 // Infinities, NaN and negative zeros are as in Dot and Axpy, and stay in their row.
 func TestAttendNonFinite(t *testing.T) { underEach(t, testAttendNonFinite) }
 
@@ -172,6 +217,7 @@ func testAttendGuardPages(t *testing.T) {
 					Scores(y, room, x, dim, rows, dim, v, scratch)
 					// Weights need no room behind the last one.
 					Values(x, dim, floatsOf(part(dst, 4*rows*n)), n, rows, dim, v, scratch)
+					typ.Store(part(data, typ.Bytes(16*rows+n)), floatsOf(part(q, 4*(16*rows+n))))
 				}
 			}
 		}

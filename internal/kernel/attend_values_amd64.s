@@ -38,8 +38,29 @@ DATA valuesWords<>+60(SB)/2, $0x000f
 DATA valuesWords<>+62(SB)/2, $0x000f
 GLOBL valuesWords<>(SB), RODATA|NOPTR, $64
 
-// func valuesF32AVX512(to []float32, ldt int, from []float32, ldf int, data []byte, stride int, rows int, n int, dim int)
+// func narrowF16AVX512(dst []byte, x []float32)
 // Requires: AVX, AVX512F
+TEXT ·narrowF16AVX512(SB), NOSPLIT, $0-48
+	MOVQ  dst_base+0(FP), AX
+	MOVQ  x_base+24(FP), CX
+	MOVQ  x_len+32(FP), DX
+	TESTQ DX, DX
+	JZ    done
+
+loop:
+	VMOVUPS   (CX), Z0
+	VCVTPS2PH $0x00, Z0, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x10, DX
+	JNZ       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func valuesF32AVX512(to []float32, ldt int, from []float32, ldf int, data []byte, stride int, rows int, n int, dim int)
+// Requires: AVX, AVX512F, MMX+
 TEXT ·valuesF32AVX512(SB), NOSPLIT, $0-120
 	MOVQ rows+96(FP), AX
 	CMPQ AX, $0x02
@@ -71,15 +92,19 @@ columns1_4:
 
 loop1_4:
 	VBROADCASTSS (AX), Z4
+	PREFETCHT0   4096(DX)(CX*4)
 	VMOVUPS      (DX)(CX*4), Z5
 	VMULPS       Z5, Z4, Z5
 	VADDPS       Z5, Z0, Z0
+	PREFETCHT0   4160(DX)(CX*4)
 	VMOVUPS      64(DX)(CX*4), Z5
 	VMULPS       Z5, Z4, Z5
 	VADDPS       Z5, Z1, Z1
+	PREFETCHT0   4224(DX)(CX*4)
 	VMOVUPS      128(DX)(CX*4), Z5
 	VMULPS       Z5, Z4, Z5
 	VADDPS       Z5, Z2, Z2
+	PREFETCHT0   4288(DX)(CX*4)
 	VMOVUPS      192(DX)(CX*4), Z5
 	VMULPS       Z5, Z4, Z4
 	VADDPS       Z4, Z3, Z3
@@ -111,6 +136,7 @@ columns1_1:
 
 loop1_1:
 	VBROADCASTSS (AX), Z1
+	PREFETCHT0   4096(DX)(CX*4)
 	VMOVUPS      (DX)(CX*4), Z2
 	VMULPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
@@ -154,21 +180,25 @@ columns2_4:
 	MOVQ    from_base+32(FP), AX
 
 loop2_4:
+	PREFETCHT0  4096(BX)(DX*4)
 	VMOVUPS     (BX)(DX*4), Z8
 	VMULPS.BCST (AX), Z8, Z9
 	VADDPS      Z9, Z0, Z0
 	VMULPS.BCST (AX)(CX*1), Z8, Z8
 	VADDPS      Z8, Z4, Z4
+	PREFETCHT0  4160(BX)(DX*4)
 	VMOVUPS     64(BX)(DX*4), Z8
 	VMULPS.BCST (AX), Z8, Z9
 	VADDPS      Z9, Z1, Z1
 	VMULPS.BCST (AX)(CX*1), Z8, Z8
 	VADDPS      Z8, Z5, Z5
+	PREFETCHT0  4224(BX)(DX*4)
 	VMOVUPS     128(BX)(DX*4), Z8
 	VMULPS.BCST (AX), Z8, Z9
 	VADDPS      Z9, Z2, Z2
 	VMULPS.BCST (AX)(CX*1), Z8, Z8
 	VADDPS      Z8, Z6, Z6
+	PREFETCHT0  4288(BX)(DX*4)
 	VMOVUPS     192(BX)(DX*4), Z8
 	VMULPS.BCST (AX), Z8, Z9
 	VADDPS      Z9, Z3, Z3
@@ -208,6 +238,7 @@ columns2_1:
 	MOVQ    from_base+32(FP), AX
 
 loop2_1:
+	PREFETCHT0  4096(BX)(DX*4)
 	VMOVUPS     (BX)(DX*4), Z2
 	VMULPS.BCST (AX), Z2, Z3
 	VADDPS      Z3, Z0, Z0
@@ -260,6 +291,7 @@ columns3_4:
 	MOVQ    from_base+32(FP), AX
 
 loop3_4:
+	PREFETCHT0  4096(BX)(DX*4)
 	VMOVUPS     (BX)(DX*4), Z12
 	VMULPS.BCST (AX), Z12, Z13
 	VADDPS      Z13, Z0, Z0
@@ -267,6 +299,7 @@ loop3_4:
 	VADDPS      Z13, Z4, Z4
 	VMULPS.BCST (AX)(CX*2), Z12, Z12
 	VADDPS      Z12, Z8, Z8
+	PREFETCHT0  4160(BX)(DX*4)
 	VMOVUPS     64(BX)(DX*4), Z12
 	VMULPS.BCST (AX), Z12, Z13
 	VADDPS      Z13, Z1, Z1
@@ -274,6 +307,7 @@ loop3_4:
 	VADDPS      Z13, Z5, Z5
 	VMULPS.BCST (AX)(CX*2), Z12, Z12
 	VADDPS      Z12, Z9, Z9
+	PREFETCHT0  4224(BX)(DX*4)
 	VMOVUPS     128(BX)(DX*4), Z12
 	VMULPS.BCST (AX), Z12, Z13
 	VADDPS      Z13, Z2, Z2
@@ -281,6 +315,7 @@ loop3_4:
 	VADDPS      Z13, Z6, Z6
 	VMULPS.BCST (AX)(CX*2), Z12, Z12
 	VADDPS      Z12, Z10, Z10
+	PREFETCHT0  4288(BX)(DX*4)
 	VMOVUPS     192(BX)(DX*4), Z12
 	VMULPS.BCST (AX), Z12, Z13
 	VADDPS      Z13, Z3, Z3
@@ -329,6 +364,7 @@ columns3_1:
 	MOVQ    from_base+32(FP), AX
 
 loop3_1:
+	PREFETCHT0  4096(BX)(DX*4)
 	VMOVUPS     (BX)(DX*4), Z3
 	VMULPS.BCST (AX), Z3, Z4
 	VADDPS      Z4, Z0, Z0
@@ -391,6 +427,7 @@ columns4_4:
 	MOVQ    from_base+32(FP), AX
 
 loop4_4:
+	PREFETCHT0  4096(SI)(BX*4)
 	VMOVUPS     (SI)(BX*4), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z0, Z0
@@ -400,6 +437,7 @@ loop4_4:
 	VADDPS      Z17, Z8, Z8
 	VMULPS.BCST (AX)(DX*1), Z16, Z16
 	VADDPS      Z16, Z12, Z12
+	PREFETCHT0  4160(SI)(BX*4)
 	VMOVUPS     64(SI)(BX*4), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z1, Z1
@@ -409,6 +447,7 @@ loop4_4:
 	VADDPS      Z17, Z9, Z9
 	VMULPS.BCST (AX)(DX*1), Z16, Z16
 	VADDPS      Z16, Z13, Z13
+	PREFETCHT0  4224(SI)(BX*4)
 	VMOVUPS     128(SI)(BX*4), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z2, Z2
@@ -418,6 +457,7 @@ loop4_4:
 	VADDPS      Z17, Z10, Z10
 	VMULPS.BCST (AX)(DX*1), Z16, Z16
 	VADDPS      Z16, Z14, Z14
+	PREFETCHT0  4288(SI)(BX*4)
 	VMOVUPS     192(SI)(BX*4), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z3, Z3
@@ -475,6 +515,7 @@ columns4_1:
 	MOVQ    from_base+32(FP), AX
 
 loop4_1:
+	PREFETCHT0  4096(SI)(BX*4)
 	VMOVUPS     (SI)(BX*4), Z4
 	VMULPS.BCST (AX), Z4, Z5
 	VADDPS      Z5, Z0, Z0
@@ -549,6 +590,7 @@ columns8_2:
 	MOVQ    from_base+32(FP), AX
 
 loop8_2:
+	PREFETCHT0  4096(R8)(DI*4)
 	VMOVUPS     (R8)(DI*4), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z0, Z0
@@ -566,6 +608,7 @@ loop8_2:
 	VADDPS      Z17, Z12, Z12
 	VMULPS.BCST (AX)(SI*1), Z16, Z16
 	VADDPS      Z16, Z14, Z14
+	PREFETCHT0  4160(R8)(DI*4)
 	VMOVUPS     64(R8)(DI*4), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z1, Z1
@@ -643,6 +686,7 @@ columns8_1:
 	MOVQ    from_base+32(FP), AX
 
 loop8_1:
+	PREFETCHT0  4096(R8)(DI*4)
 	VMOVUPS     (R8)(DI*4), Z8
 	VMULPS.BCST (AX), Z8, Z9
 	VADDPS      Z9, Z0, Z0
@@ -689,7 +733,7 @@ end8_1:
 	RET
 
 // func valuesBF16AVX512(to []float32, ldt int, from []float32, ldf int, data []byte, stride int, rows int, n int, dim int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, MMX+
 TEXT ·valuesBF16AVX512(SB), NOSPLIT, $0-120
 	VMOVDQU16 valuesWords<>+0(SB), Z0
 	MOVL      $0xaaaaaaaa, AX
@@ -724,6 +768,7 @@ columns1_4:
 
 loop1_4:
 	VBROADCASTSS (AX), Z6
+	PREFETCHT0   4096(DX)(CX*2)
 	VMOVDQU32    (DX)(CX*2), Y1
 	VPERMW.Z     Z1, Z0, K1, Z7
 	VMULPS       Z7, Z6, Z7
@@ -732,6 +777,7 @@ loop1_4:
 	VPERMW.Z     Z1, Z0, K1, Z7
 	VMULPS       Z7, Z6, Z7
 	VADDPS       Z7, Z3, Z3
+	PREFETCHT0   4160(DX)(CX*2)
 	VMOVDQU32    64(DX)(CX*2), Y1
 	VPERMW.Z     Z1, Z0, K1, Z7
 	VMULPS       Z7, Z6, Z7
@@ -768,6 +814,7 @@ columns1_1:
 
 loop1_1:
 	VBROADCASTSS (AX), Z3
+	PREFETCHT0   4096(DX)(CX*2)
 	VMOVDQU32    (DX)(CX*2), Y1
 	VPERMW.Z     Z1, Z0, K1, Z4
 	VMULPS       Z4, Z3, Z3
@@ -812,6 +859,7 @@ columns2_4:
 	MOVQ    from_base+32(FP), AX
 
 loop2_4:
+	PREFETCHT0  4096(BX)(DX*2)
 	VMOVDQU32   (BX)(DX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z10
 	VMULPS.BCST (AX), Z10, Z11
@@ -824,6 +872,7 @@ loop2_4:
 	VADDPS      Z11, Z3, Z3
 	VMULPS.BCST (AX)(CX*1), Z10, Z10
 	VADDPS      Z10, Z7, Z7
+	PREFETCHT0  4160(BX)(DX*2)
 	VMOVDQU32   64(BX)(DX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z10
 	VMULPS.BCST (AX), Z10, Z11
@@ -870,6 +919,7 @@ columns2_1:
 	MOVQ    from_base+32(FP), AX
 
 loop2_1:
+	PREFETCHT0  4096(BX)(DX*2)
 	VMOVDQU32   (BX)(DX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z4
 	VMULPS.BCST (AX), Z4, Z5
@@ -923,6 +973,7 @@ columns3_4:
 	MOVQ    from_base+32(FP), AX
 
 loop3_4:
+	PREFETCHT0  4096(BX)(DX*2)
 	VMOVDQU32   (BX)(DX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z14
 	VMULPS.BCST (AX), Z14, Z15
@@ -939,6 +990,7 @@ loop3_4:
 	VADDPS      Z15, Z7, Z7
 	VMULPS.BCST (AX)(CX*2), Z14, Z14
 	VADDPS      Z14, Z11, Z11
+	PREFETCHT0  4160(BX)(DX*2)
 	VMOVDQU32   64(BX)(DX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z14
 	VMULPS.BCST (AX), Z14, Z15
@@ -996,6 +1048,7 @@ columns3_1:
 	MOVQ    from_base+32(FP), AX
 
 loop3_1:
+	PREFETCHT0  4096(BX)(DX*2)
 	VMOVDQU32   (BX)(DX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z5
 	VMULPS.BCST (AX), Z5, Z6
@@ -1059,6 +1112,7 @@ columns4_4:
 	MOVQ    from_base+32(FP), AX
 
 loop4_4:
+	PREFETCHT0  4096(SI)(BX*2)
 	VMOVDQU32   (SI)(BX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z18
 	VMULPS.BCST (AX), Z18, Z19
@@ -1079,6 +1133,7 @@ loop4_4:
 	VADDPS      Z19, Z11, Z11
 	VMULPS.BCST (AX)(DX*1), Z18, Z18
 	VADDPS      Z18, Z15, Z15
+	PREFETCHT0  4160(SI)(BX*2)
 	VMOVDQU32   64(SI)(BX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z18
 	VMULPS.BCST (AX), Z18, Z19
@@ -1147,6 +1202,7 @@ columns4_1:
 	MOVQ    from_base+32(FP), AX
 
 loop4_1:
+	PREFETCHT0  4096(SI)(BX*2)
 	VMOVDQU32   (SI)(BX*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z6
 	VMULPS.BCST (AX), Z6, Z7
@@ -1222,6 +1278,7 @@ columns8_2:
 	MOVQ    from_base+32(FP), AX
 
 loop8_2:
+	PREFETCHT0  4096(R8)(DI*2)
 	VMOVDQU32   (R8)(DI*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z18
 	VMULPS.BCST (AX), Z18, Z19
@@ -1318,6 +1375,7 @@ columns8_1:
 	MOVQ    from_base+32(FP), AX
 
 loop8_1:
+	PREFETCHT0  4096(R8)(DI*2)
 	VMOVDQU32   (R8)(DI*2), Y1
 	VPERMW.Z    Z1, Z0, K1, Z10
 	VMULPS.BCST (AX), Z10, Z11
@@ -1365,7 +1423,7 @@ end8_1:
 	RET
 
 // func valuesF16AVX512(to []float32, ldt int, from []float32, ldf int, data []byte, stride int, rows int, n int, dim int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·valuesF16AVX512(SB), NOSPLIT, $0-120
 	MOVQ rows+96(FP), AX
 	CMPQ AX, $0x02
@@ -1397,12 +1455,14 @@ columns1_4:
 
 loop1_4:
 	VBROADCASTSS (AX), Z4
+	PREFETCHT0   4096(DX)(CX*2)
 	VCVTPH2PS    (DX)(CX*2), Z5
 	VMULPS       Z5, Z4, Z5
 	VADDPS       Z5, Z0, Z0
 	VCVTPH2PS    32(DX)(CX*2), Z5
 	VMULPS       Z5, Z4, Z5
 	VADDPS       Z5, Z1, Z1
+	PREFETCHT0   4160(DX)(CX*2)
 	VCVTPH2PS    64(DX)(CX*2), Z5
 	VMULPS       Z5, Z4, Z5
 	VADDPS       Z5, Z2, Z2
@@ -1437,6 +1497,7 @@ columns1_1:
 
 loop1_1:
 	VBROADCASTSS (AX), Z1
+	PREFETCHT0   4096(DX)(CX*2)
 	VCVTPH2PS    (DX)(CX*2), Z2
 	VMULPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
@@ -1480,6 +1541,7 @@ columns2_4:
 	MOVQ    from_base+32(FP), AX
 
 loop2_4:
+	PREFETCHT0  4096(BX)(DX*2)
 	VCVTPH2PS   (BX)(DX*2), Z8
 	VMULPS.BCST (AX), Z8, Z9
 	VADDPS      Z9, Z0, Z0
@@ -1490,6 +1552,7 @@ loop2_4:
 	VADDPS      Z9, Z1, Z1
 	VMULPS.BCST (AX)(CX*1), Z8, Z8
 	VADDPS      Z8, Z5, Z5
+	PREFETCHT0  4160(BX)(DX*2)
 	VCVTPH2PS   64(BX)(DX*2), Z8
 	VMULPS.BCST (AX), Z8, Z9
 	VADDPS      Z9, Z2, Z2
@@ -1534,6 +1597,7 @@ columns2_1:
 	MOVQ    from_base+32(FP), AX
 
 loop2_1:
+	PREFETCHT0  4096(BX)(DX*2)
 	VCVTPH2PS   (BX)(DX*2), Z2
 	VMULPS.BCST (AX), Z2, Z3
 	VADDPS      Z3, Z0, Z0
@@ -1586,6 +1650,7 @@ columns3_4:
 	MOVQ    from_base+32(FP), AX
 
 loop3_4:
+	PREFETCHT0  4096(BX)(DX*2)
 	VCVTPH2PS   (BX)(DX*2), Z12
 	VMULPS.BCST (AX), Z12, Z13
 	VADDPS      Z13, Z0, Z0
@@ -1600,6 +1665,7 @@ loop3_4:
 	VADDPS      Z13, Z5, Z5
 	VMULPS.BCST (AX)(CX*2), Z12, Z12
 	VADDPS      Z12, Z9, Z9
+	PREFETCHT0  4160(BX)(DX*2)
 	VCVTPH2PS   64(BX)(DX*2), Z12
 	VMULPS.BCST (AX), Z12, Z13
 	VADDPS      Z13, Z2, Z2
@@ -1655,6 +1721,7 @@ columns3_1:
 	MOVQ    from_base+32(FP), AX
 
 loop3_1:
+	PREFETCHT0  4096(BX)(DX*2)
 	VCVTPH2PS   (BX)(DX*2), Z3
 	VMULPS.BCST (AX), Z3, Z4
 	VADDPS      Z4, Z0, Z0
@@ -1717,6 +1784,7 @@ columns4_4:
 	MOVQ    from_base+32(FP), AX
 
 loop4_4:
+	PREFETCHT0  4096(SI)(BX*2)
 	VCVTPH2PS   (SI)(BX*2), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z0, Z0
@@ -1735,6 +1803,7 @@ loop4_4:
 	VADDPS      Z17, Z9, Z9
 	VMULPS.BCST (AX)(DX*1), Z16, Z16
 	VADDPS      Z16, Z13, Z13
+	PREFETCHT0  4160(SI)(BX*2)
 	VCVTPH2PS   64(SI)(BX*2), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z2, Z2
@@ -1801,6 +1870,7 @@ columns4_1:
 	MOVQ    from_base+32(FP), AX
 
 loop4_1:
+	PREFETCHT0  4096(SI)(BX*2)
 	VCVTPH2PS   (SI)(BX*2), Z4
 	VMULPS.BCST (AX), Z4, Z5
 	VADDPS      Z5, Z0, Z0
@@ -1875,6 +1945,7 @@ columns8_2:
 	MOVQ    from_base+32(FP), AX
 
 loop8_2:
+	PREFETCHT0  4096(R8)(DI*2)
 	VCVTPH2PS   (R8)(DI*2), Z16
 	VMULPS.BCST (AX), Z16, Z17
 	VADDPS      Z17, Z0, Z0
@@ -1969,6 +2040,7 @@ columns8_1:
 	MOVQ    from_base+32(FP), AX
 
 loop8_1:
+	PREFETCHT0  4096(R8)(DI*2)
 	VCVTPH2PS   (R8)(DI*2), Z8
 	VMULPS.BCST (AX), Z8, Z9
 	VADDPS      Z9, Z0, Z0
@@ -2015,7 +2087,7 @@ end8_1:
 	RET
 
 // func valuesInt8AVX512(to []float32, ldt int, from []float32, ldf int, data []byte, stride int, rows int, n int, dim int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·valuesInt8AVX512(SB), NOSPLIT, $0-120
 	MOVQ rows+96(FP), AX
 	CMPQ AX, $0x02
@@ -2047,6 +2119,7 @@ columns1_4:
 
 loop1_4:
 	VBROADCASTSS (AX), Z4
+	PREFETCHT0   4096(DX)(CX*1)
 	VPMOVSXBD    4(DX)(CX*1), Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS.BCST  (DX), Z5, Z5
@@ -2095,6 +2168,7 @@ columns1_1:
 
 loop1_1:
 	VBROADCASTSS (AX), Z1
+	PREFETCHT0   4096(DX)(CX*1)
 	VPMOVSXBD    4(DX)(CX*1), Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS.BCST  (DX), Z2, Z2
@@ -2140,6 +2214,7 @@ columns2_4:
 	MOVQ    from_base+32(FP), AX
 
 loop2_4:
+	PREFETCHT0  4096(BX)(DX*1)
 	VPMOVSXBD   4(BX)(DX*1), Z8
 	VCVTDQ2PS   Z8, Z8
 	VMULPS.BCST (BX), Z8, Z8
@@ -2202,6 +2277,7 @@ columns2_1:
 	MOVQ    from_base+32(FP), AX
 
 loop2_1:
+	PREFETCHT0  4096(BX)(DX*1)
 	VPMOVSXBD   4(BX)(DX*1), Z2
 	VCVTDQ2PS   Z2, Z2
 	VMULPS.BCST (BX), Z2, Z2
@@ -2256,6 +2332,7 @@ columns3_4:
 	MOVQ    from_base+32(FP), AX
 
 loop3_4:
+	PREFETCHT0  4096(BX)(DX*1)
 	VPMOVSXBD   4(BX)(DX*1), Z12
 	VCVTDQ2PS   Z12, Z12
 	VMULPS.BCST (BX), Z12, Z12
@@ -2333,6 +2410,7 @@ columns3_1:
 	MOVQ    from_base+32(FP), AX
 
 loop3_1:
+	PREFETCHT0  4096(BX)(DX*1)
 	VPMOVSXBD   4(BX)(DX*1), Z3
 	VCVTDQ2PS   Z3, Z3
 	VMULPS.BCST (BX), Z3, Z3
@@ -2397,6 +2475,7 @@ columns4_4:
 	MOVQ    from_base+32(FP), AX
 
 loop4_4:
+	PREFETCHT0  4096(SI)(BX*1)
 	VPMOVSXBD   4(SI)(BX*1), Z16
 	VCVTDQ2PS   Z16, Z16
 	VMULPS.BCST (SI), Z16, Z16
@@ -2489,6 +2568,7 @@ columns4_1:
 	MOVQ    from_base+32(FP), AX
 
 loop4_1:
+	PREFETCHT0  4096(SI)(BX*1)
 	VPMOVSXBD   4(SI)(BX*1), Z4
 	VCVTDQ2PS   Z4, Z4
 	VMULPS.BCST (SI), Z4, Z4
@@ -2565,6 +2645,7 @@ columns8_2:
 	MOVQ    from_base+32(FP), AX
 
 loop8_2:
+	PREFETCHT0  4096(R8)(DI*1)
 	VPMOVSXBD   4(R8)(DI*1), Z16
 	VCVTDQ2PS   Z16, Z16
 	VMULPS.BCST (R8), Z16, Z16
@@ -2663,6 +2744,7 @@ columns8_1:
 	MOVQ    from_base+32(FP), AX
 
 loop8_1:
+	PREFETCHT0  4096(R8)(DI*1)
 	VPMOVSXBD   4(R8)(DI*1), Z8
 	VCVTDQ2PS   Z8, Z8
 	VMULPS.BCST (R8), Z8, Z8

@@ -4,6 +4,9 @@
 
 package kernel
 
+// narrowF16AVX512 rounds a multiple of 16 numbers to float16; half.EncodeF16 is the specification.
+func narrowF16AVX512(dst []byte, x []float32)
+
 // valuesF32AVX512 adds values times weights to [1 2 3 4 8] rows, a multiple of 16 long; values is the specification.
 func valuesF32AVX512(to []float32, ldt int, from []float32, ldf int, data []byte, stride int, rows int, n int, dim int)
 

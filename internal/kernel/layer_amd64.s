@@ -190,22 +190,22 @@ loop5:
 	VBROADCASTSS layerConstants<>+8(SB), Y6
 	VMULPS       Y6, Y5, Y6
 	VSUBPS       Y6, Y4, Y4
-	VBROADCASTSS layerConstants<>+36(SB), Y6
-	VMULPS       Y6, Y4, Y7
-	VBROADCASTSS layerConstants<>+32(SB), Y6
-	VADDPS       Y6, Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VBROADCASTSS layerConstants<>+28(SB), Y6
-	VADDPS       Y6, Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VBROADCASTSS layerConstants<>+24(SB), Y6
-	VADDPS       Y6, Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VBROADCASTSS layerConstants<>+20(SB), Y6
-	VADDPS       Y6, Y7, Y7
 	VMULPS       Y4, Y4, Y6
-	VMULPS       Y7, Y6, Y6
-	VADDPS       Y6, Y4, Y4
+	VBROADCASTSS layerConstants<>+32(SB), Y7
+	VMULPS       Y7, Y4, Y8
+	VBROADCASTSS layerConstants<>+28(SB), Y7
+	VADDPS       Y7, Y8, Y8
+	VBROADCASTSS layerConstants<>+36(SB), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VBROADCASTSS layerConstants<>+24(SB), Y8
+	VMULPS       Y8, Y4, Y8
+	VBROADCASTSS layerConstants<>+20(SB), Y9
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
 	VBROADCASTSS layerConstants<>+40(SB), Y6
 	VADDPS       Y6, Y4, Y4
 	VCVTPS2DQ    Y5, Y5
@@ -237,22 +237,22 @@ loop5:
 	VBROADCASTSS layerConstants<>+8(SB), Y6
 	VMULPS       Y6, Y5, Y6
 	VSUBPS       Y6, Y4, Y4
-	VBROADCASTSS layerConstants<>+36(SB), Y6
-	VMULPS       Y6, Y4, Y7
-	VBROADCASTSS layerConstants<>+32(SB), Y6
-	VADDPS       Y6, Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VBROADCASTSS layerConstants<>+28(SB), Y6
-	VADDPS       Y6, Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VBROADCASTSS layerConstants<>+24(SB), Y6
-	VADDPS       Y6, Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VBROADCASTSS layerConstants<>+20(SB), Y6
-	VADDPS       Y6, Y7, Y7
 	VMULPS       Y4, Y4, Y6
-	VMULPS       Y7, Y6, Y6
-	VADDPS       Y6, Y4, Y4
+	VBROADCASTSS layerConstants<>+32(SB), Y7
+	VMULPS       Y7, Y4, Y8
+	VBROADCASTSS layerConstants<>+28(SB), Y7
+	VADDPS       Y7, Y8, Y8
+	VBROADCASTSS layerConstants<>+36(SB), Y7
+	VMULPS       Y7, Y6, Y7
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VBROADCASTSS layerConstants<>+24(SB), Y8
+	VMULPS       Y8, Y4, Y8
+	VBROADCASTSS layerConstants<>+20(SB), Y9
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y4, Y4
 	VBROADCASTSS layerConstants<>+40(SB), Y6
 	VADDPS       Y6, Y4, Y4
 	VCVTPS2DQ    Y5, Y5
@@ -307,22 +307,22 @@ loop6:
 	VBROADCASTSS layerConstants<>+8(SB), Y3
 	VMULPS       Y3, Y2, Y3
 	VSUBPS       Y3, Y1, Y1
-	VBROADCASTSS layerConstants<>+36(SB), Y3
-	VMULPS       Y3, Y1, Y4
-	VBROADCASTSS layerConstants<>+32(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+28(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+24(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+20(SB), Y3
-	VADDPS       Y3, Y4, Y4
 	VMULPS       Y1, Y1, Y3
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS layerConstants<>+32(SB), Y4
+	VMULPS       Y4, Y1, Y5
+	VBROADCASTSS layerConstants<>+28(SB), Y4
+	VADDPS       Y4, Y5, Y5
+	VBROADCASTSS layerConstants<>+36(SB), Y4
+	VMULPS       Y4, Y3, Y4
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VBROADCASTSS layerConstants<>+24(SB), Y5
+	VMULPS       Y5, Y1, Y5
+	VBROADCASTSS layerConstants<>+20(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y4, Y1, Y1
 	VBROADCASTSS layerConstants<>+40(SB), Y3
 	VADDPS       Y3, Y1, Y1
 	VCVTPS2DQ    Y2, Y2
@@ -375,22 +375,22 @@ loop7:
 	VBROADCASTSS layerConstants<>+8(SB), Y3
 	VMULPS       Y3, Y2, Y3
 	VSUBPS       Y3, Y1, Y1
-	VBROADCASTSS layerConstants<>+36(SB), Y3
-	VMULPS       Y3, Y1, Y4
-	VBROADCASTSS layerConstants<>+32(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+28(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+24(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+20(SB), Y3
-	VADDPS       Y3, Y4, Y4
 	VMULPS       Y1, Y1, Y3
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS layerConstants<>+32(SB), Y4
+	VMULPS       Y4, Y1, Y5
+	VBROADCASTSS layerConstants<>+28(SB), Y4
+	VADDPS       Y4, Y5, Y5
+	VBROADCASTSS layerConstants<>+36(SB), Y4
+	VMULPS       Y4, Y3, Y4
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VBROADCASTSS layerConstants<>+24(SB), Y5
+	VMULPS       Y5, Y1, Y5
+	VBROADCASTSS layerConstants<>+20(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y4, Y1, Y1
 	VBROADCASTSS layerConstants<>+40(SB), Y3
 	VADDPS       Y3, Y1, Y1
 	VCVTPS2DQ    Y2, Y2
@@ -444,22 +444,22 @@ loop8:
 	VBROADCASTSS layerConstants<>+8(SB), Y3
 	VMULPS       Y3, Y2, Y3
 	VSUBPS       Y3, Y1, Y1
-	VBROADCASTSS layerConstants<>+36(SB), Y3
-	VMULPS       Y3, Y1, Y4
-	VBROADCASTSS layerConstants<>+32(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+28(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+24(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+20(SB), Y3
-	VADDPS       Y3, Y4, Y4
 	VMULPS       Y1, Y1, Y3
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS layerConstants<>+32(SB), Y4
+	VMULPS       Y4, Y1, Y5
+	VBROADCASTSS layerConstants<>+28(SB), Y4
+	VADDPS       Y4, Y5, Y5
+	VBROADCASTSS layerConstants<>+36(SB), Y4
+	VMULPS       Y4, Y3, Y4
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VBROADCASTSS layerConstants<>+24(SB), Y5
+	VMULPS       Y5, Y1, Y5
+	VBROADCASTSS layerConstants<>+20(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y4, Y1, Y1
 	VBROADCASTSS layerConstants<>+40(SB), Y3
 	VADDPS       Y3, Y1, Y1
 	VCVTPS2DQ    Y2, Y2
@@ -518,22 +518,22 @@ loop9:
 	VBROADCASTSS layerConstants<>+8(SB), Y3
 	VMULPS       Y3, Y2, Y3
 	VSUBPS       Y3, Y1, Y1
-	VBROADCASTSS layerConstants<>+36(SB), Y3
-	VMULPS       Y3, Y1, Y4
-	VBROADCASTSS layerConstants<>+32(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+28(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+24(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+20(SB), Y3
-	VADDPS       Y3, Y4, Y4
 	VMULPS       Y1, Y1, Y3
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS layerConstants<>+32(SB), Y4
+	VMULPS       Y4, Y1, Y5
+	VBROADCASTSS layerConstants<>+28(SB), Y4
+	VADDPS       Y4, Y5, Y5
+	VBROADCASTSS layerConstants<>+36(SB), Y4
+	VMULPS       Y4, Y3, Y4
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VBROADCASTSS layerConstants<>+24(SB), Y5
+	VMULPS       Y5, Y1, Y5
+	VBROADCASTSS layerConstants<>+20(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y4, Y1, Y1
 	VBROADCASTSS layerConstants<>+40(SB), Y3
 	VADDPS       Y3, Y1, Y1
 	VCVTPS2DQ    Y2, Y2
@@ -591,22 +591,22 @@ loop10:
 	VBROADCASTSS layerConstants<>+8(SB), Y3
 	VMULPS       Y3, Y2, Y3
 	VSUBPS       Y3, Y1, Y1
-	VBROADCASTSS layerConstants<>+36(SB), Y3
-	VMULPS       Y3, Y1, Y4
-	VBROADCASTSS layerConstants<>+32(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+28(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+24(SB), Y3
-	VADDPS       Y3, Y4, Y4
-	VMULPS       Y1, Y4, Y4
-	VBROADCASTSS layerConstants<>+20(SB), Y3
-	VADDPS       Y3, Y4, Y4
 	VMULPS       Y1, Y1, Y3
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS layerConstants<>+32(SB), Y4
+	VMULPS       Y4, Y1, Y5
+	VBROADCASTSS layerConstants<>+28(SB), Y4
+	VADDPS       Y4, Y5, Y5
+	VBROADCASTSS layerConstants<>+36(SB), Y4
+	VMULPS       Y4, Y3, Y4
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VBROADCASTSS layerConstants<>+24(SB), Y5
+	VMULPS       Y5, Y1, Y5
+	VBROADCASTSS layerConstants<>+20(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y4, Y1, Y1
 	VBROADCASTSS layerConstants<>+40(SB), Y3
 	VADDPS       Y3, Y1, Y1
 	VCVTPS2DQ    Y2, Y2
@@ -699,22 +699,22 @@ loop11:
 	VBROADCASTSS layerConstants<>+8(SB), Y5
 	VMULPS       Y5, Y2, Y5
 	VSUBPS       Y5, Y3, Y3
-	VBROADCASTSS layerConstants<>+36(SB), Y5
-	VMULPS       Y5, Y3, Y6
-	VBROADCASTSS layerConstants<>+32(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y3, Y6, Y6
-	VBROADCASTSS layerConstants<>+28(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y3, Y6, Y6
-	VBROADCASTSS layerConstants<>+24(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y3, Y6, Y6
-	VBROADCASTSS layerConstants<>+20(SB), Y5
-	VADDPS       Y5, Y6, Y6
 	VMULPS       Y3, Y3, Y5
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y3, Y3
+	VBROADCASTSS layerConstants<>+32(SB), Y6
+	VMULPS       Y6, Y3, Y7
+	VBROADCASTSS layerConstants<>+28(SB), Y6
+	VADDPS       Y6, Y7, Y7
+	VBROADCASTSS layerConstants<>+36(SB), Y6
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VBROADCASTSS layerConstants<>+24(SB), Y7
+	VMULPS       Y7, Y3, Y7
+	VBROADCASTSS layerConstants<>+20(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VADDPS       Y6, Y3, Y3
 	VBROADCASTSS layerConstants<>+40(SB), Y5
 	VADDPS       Y5, Y3, Y3
 	VCVTPS2DQ    Y2, Y2
@@ -808,22 +808,22 @@ loop12:
 	VBROADCASTSS layerConstants<>+8(SB), Y5
 	VMULPS       Y5, Y2, Y5
 	VSUBPS       Y5, Y3, Y3
-	VBROADCASTSS layerConstants<>+36(SB), Y5
-	VMULPS       Y5, Y3, Y6
-	VBROADCASTSS layerConstants<>+32(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y3, Y6, Y6
-	VBROADCASTSS layerConstants<>+28(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y3, Y6, Y6
-	VBROADCASTSS layerConstants<>+24(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y3, Y6, Y6
-	VBROADCASTSS layerConstants<>+20(SB), Y5
-	VADDPS       Y5, Y6, Y6
 	VMULPS       Y3, Y3, Y5
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y3, Y3
+	VBROADCASTSS layerConstants<>+32(SB), Y6
+	VMULPS       Y6, Y3, Y7
+	VBROADCASTSS layerConstants<>+28(SB), Y6
+	VADDPS       Y6, Y7, Y7
+	VBROADCASTSS layerConstants<>+36(SB), Y6
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VBROADCASTSS layerConstants<>+24(SB), Y7
+	VMULPS       Y7, Y3, Y7
+	VBROADCASTSS layerConstants<>+20(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VADDPS       Y6, Y3, Y3
 	VBROADCASTSS layerConstants<>+40(SB), Y5
 	VADDPS       Y5, Y3, Y3
 	VCVTPS2DQ    Y2, Y2
@@ -883,22 +883,22 @@ loop13:
 	VBROADCASTSS layerConstants<>+8(SB), Y5
 	VMULPS       Y5, Y3, Y5
 	VSUBPS       Y5, Y4, Y4
-	VBROADCASTSS layerConstants<>+36(SB), Y5
-	VMULPS       Y5, Y4, Y6
-	VBROADCASTSS layerConstants<>+32(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VBROADCASTSS layerConstants<>+28(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VBROADCASTSS layerConstants<>+24(SB), Y5
-	VADDPS       Y5, Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VBROADCASTSS layerConstants<>+20(SB), Y5
-	VADDPS       Y5, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y4, Y4
+	VBROADCASTSS layerConstants<>+32(SB), Y6
+	VMULPS       Y6, Y4, Y7
+	VBROADCASTSS layerConstants<>+28(SB), Y6
+	VADDPS       Y6, Y7, Y7
+	VBROADCASTSS layerConstants<>+36(SB), Y6
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VBROADCASTSS layerConstants<>+24(SB), Y7
+	VMULPS       Y7, Y4, Y7
+	VBROADCASTSS layerConstants<>+20(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VADDPS       Y6, Y4, Y4
 	VBROADCASTSS layerConstants<>+40(SB), Y5
 	VADDPS       Y5, Y4, Y4
 	VCVTPS2DQ    Y3, Y3
@@ -1322,17 +1322,17 @@ loop23:
 	VSUBPS      Z16, Z14, Z14
 	VMULPS      Z2, Z15, Z16
 	VSUBPS      Z16, Z14, Z14
-	VMULPS      Z9, Z14, Z17
-	VADDPS      Z8, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z7, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z6, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z5, Z17, Z17
 	VMULPS      Z14, Z14, Z16
-	VMULPS      Z17, Z16, Z16
-	VADDPS      Z16, Z14, Z14
+	VMULPS      Z8, Z14, Z18
+	VADDPS      Z7, Z18, Z18
+	VMULPS      Z9, Z16, Z17
+	VADDPS      Z18, Z17, Z17
+	VMULPS      Z16, Z17, Z17
+	VMULPS      Z6, Z14, Z18
+	VADDPS      Z5, Z18, Z18
+	VADDPS      Z18, Z17, Z17
+	VMULPS      Z16, Z17, Z17
+	VADDPS      Z17, Z14, Z14
 	VADDPS      Z10, Z14, Z14
 	VSCALEFPS   Z15, Z14, Z14
 	VMOVUPS     Z14, (AX)(DX*4)
@@ -1359,17 +1359,17 @@ tail23:
 	VSUBPS      Z1, Z14, Z14
 	VMULPS      Z2, Z0, Z1
 	VSUBPS      Z1, Z14, Z14
-	VMULPS      Z9, Z14, Z2
-	VADDPS      Z8, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z7, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z6, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z5, Z2, Z2
 	VMULPS      Z14, Z14, Z1
-	VMULPS      Z2, Z1, Z1
-	VADDPS      Z1, Z14, Z14
+	VMULPS      Z8, Z14, Z2
+	VADDPS      Z7, Z2, Z2
+	VMULPS      Z9, Z1, Z3
+	VADDPS      Z2, Z3, Z3
+	VMULPS      Z1, Z3, Z3
+	VMULPS      Z6, Z14, Z2
+	VADDPS      Z5, Z2, Z2
+	VADDPS      Z2, Z3, Z3
+	VMULPS      Z1, Z3, Z3
+	VADDPS      Z3, Z14, Z14
 	VADDPS      Z10, Z14, Z14
 	VSCALEFPS   Z0, Z14, Z14
 	VMOVUPS     Z14, K1, (AX)(DX*4)
@@ -1422,17 +1422,17 @@ loop24:
 	VSUBPS      Z15, Z13, Z13
 	VMULPS      Z3, Z14, Z15
 	VSUBPS      Z15, Z13, Z13
-	VMULPS      Z10, Z13, Z16
-	VADDPS      Z9, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z8, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z7, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z6, Z16, Z16
 	VMULPS      Z13, Z13, Z15
-	VMULPS      Z16, Z15, Z15
-	VADDPS      Z15, Z13, Z13
+	VMULPS      Z9, Z13, Z17
+	VADDPS      Z8, Z17, Z17
+	VMULPS      Z10, Z15, Z16
+	VADDPS      Z17, Z16, Z16
+	VMULPS      Z15, Z16, Z16
+	VMULPS      Z7, Z13, Z17
+	VADDPS      Z6, Z17, Z17
+	VADDPS      Z17, Z16, Z16
+	VMULPS      Z15, Z16, Z16
+	VADDPS      Z16, Z13, Z13
 	VADDPS      Z11, Z13, Z13
 	VSCALEFPS   Z14, Z13, Z13
 	VADDPS      Z11, Z13, Z13
@@ -1460,17 +1460,17 @@ tail24:
 	VSUBPS      Z2, Z0, Z0
 	VMULPS      Z3, Z1, Z2
 	VSUBPS      Z2, Z0, Z0
-	VMULPS      Z10, Z0, Z3
-	VADDPS      Z9, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z8, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z7, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z6, Z3, Z3
 	VMULPS      Z0, Z0, Z2
-	VMULPS      Z3, Z2, Z2
-	VADDPS      Z2, Z0, Z0
+	VMULPS      Z9, Z0, Z3
+	VADDPS      Z8, Z3, Z3
+	VMULPS      Z10, Z2, Z4
+	VADDPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VMULPS      Z7, Z0, Z3
+	VADDPS      Z6, Z3, Z3
+	VADDPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VADDPS      Z4, Z0, Z0
 	VADDPS      Z11, Z0, Z0
 	VSCALEFPS   Z1, Z0, Z0
 	VADDPS      Z11, Z0, Z0
@@ -1514,17 +1514,17 @@ loop25:
 	VSUBPS      Z15, Z13, Z13
 	VMULPS      Z3, Z14, Z15
 	VSUBPS      Z15, Z13, Z13
-	VMULPS      Z10, Z13, Z16
-	VADDPS      Z9, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z8, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z7, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z6, Z16, Z16
 	VMULPS      Z13, Z13, Z15
-	VMULPS      Z16, Z15, Z15
-	VADDPS      Z15, Z13, Z13
+	VMULPS      Z9, Z13, Z17
+	VADDPS      Z8, Z17, Z17
+	VMULPS      Z10, Z15, Z16
+	VADDPS      Z17, Z16, Z16
+	VMULPS      Z15, Z16, Z16
+	VMULPS      Z7, Z13, Z17
+	VADDPS      Z6, Z17, Z17
+	VADDPS      Z17, Z16, Z16
+	VMULPS      Z15, Z16, Z16
+	VADDPS      Z16, Z13, Z13
 	VADDPS      Z11, Z13, Z13
 	VSCALEFPS   Z14, Z13, Z13
 	VADDPS      Z11, Z13, Z13
@@ -1551,17 +1551,17 @@ tail25:
 	VSUBPS      Z2, Z0, Z0
 	VMULPS      Z3, Z1, Z2
 	VSUBPS      Z2, Z0, Z0
-	VMULPS      Z10, Z0, Z3
-	VADDPS      Z9, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z8, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z7, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z6, Z3, Z3
 	VMULPS      Z0, Z0, Z2
-	VMULPS      Z3, Z2, Z2
-	VADDPS      Z2, Z0, Z0
+	VMULPS      Z9, Z0, Z3
+	VADDPS      Z8, Z3, Z3
+	VMULPS      Z10, Z2, Z4
+	VADDPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VMULPS      Z7, Z0, Z3
+	VADDPS      Z6, Z3, Z3
+	VADDPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VADDPS      Z4, Z0, Z0
 	VADDPS      Z11, Z0, Z0
 	VSCALEFPS   Z1, Z0, Z0
 	VADDPS      Z11, Z0, Z0
@@ -1606,17 +1606,17 @@ loop26:
 	VSUBPS      Z15, Z13, Z13
 	VMULPS      Z3, Z14, Z15
 	VSUBPS      Z15, Z13, Z13
-	VMULPS      Z10, Z13, Z16
-	VADDPS      Z9, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z8, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z7, Z16, Z16
-	VMULPS      Z13, Z16, Z16
-	VADDPS      Z6, Z16, Z16
 	VMULPS      Z13, Z13, Z15
-	VMULPS      Z16, Z15, Z15
-	VADDPS      Z15, Z13, Z13
+	VMULPS      Z9, Z13, Z17
+	VADDPS      Z8, Z17, Z17
+	VMULPS      Z10, Z15, Z16
+	VADDPS      Z17, Z16, Z16
+	VMULPS      Z15, Z16, Z16
+	VMULPS      Z7, Z13, Z17
+	VADDPS      Z6, Z17, Z17
+	VADDPS      Z17, Z16, Z16
+	VMULPS      Z15, Z16, Z16
+	VADDPS      Z16, Z13, Z13
 	VADDPS      Z11, Z13, Z13
 	VSCALEFPS   Z14, Z13, Z13
 	VADDPS      Z11, Z13, Z13
@@ -1645,17 +1645,17 @@ tail26:
 	VSUBPS      Z2, Z0, Z0
 	VMULPS      Z3, Z1, Z2
 	VSUBPS      Z2, Z0, Z0
-	VMULPS      Z10, Z0, Z3
-	VADDPS      Z9, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z8, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z7, Z3, Z3
-	VMULPS      Z0, Z3, Z3
-	VADDPS      Z6, Z3, Z3
 	VMULPS      Z0, Z0, Z2
-	VMULPS      Z3, Z2, Z2
-	VADDPS      Z2, Z0, Z0
+	VMULPS      Z9, Z0, Z3
+	VADDPS      Z8, Z3, Z3
+	VMULPS      Z10, Z2, Z4
+	VADDPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VMULPS      Z7, Z0, Z3
+	VADDPS      Z6, Z3, Z3
+	VADDPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VADDPS      Z4, Z0, Z0
 	VADDPS      Z11, Z0, Z0
 	VSCALEFPS   Z1, Z0, Z0
 	VADDPS      Z11, Z0, Z0
@@ -1705,17 +1705,17 @@ loop27:
 	VSUBPS      Z16, Z14, Z14
 	VMULPS      Z4, Z15, Z16
 	VSUBPS      Z16, Z14, Z14
-	VMULPS      Z11, Z14, Z17
-	VADDPS      Z10, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z9, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z8, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z7, Z17, Z17
 	VMULPS      Z14, Z14, Z16
-	VMULPS      Z17, Z16, Z16
-	VADDPS      Z16, Z14, Z14
+	VMULPS      Z10, Z14, Z18
+	VADDPS      Z9, Z18, Z18
+	VMULPS      Z11, Z16, Z17
+	VADDPS      Z18, Z17, Z17
+	VMULPS      Z16, Z17, Z17
+	VMULPS      Z8, Z14, Z18
+	VADDPS      Z7, Z18, Z18
+	VADDPS      Z18, Z17, Z17
+	VMULPS      Z16, Z17, Z17
+	VADDPS      Z17, Z14, Z14
 	VADDPS      Z12, Z14, Z14
 	VSCALEFPS   Z15, Z14, Z14
 	VADDPS      Z12, Z14, Z14
@@ -1745,17 +1745,17 @@ tail27:
 	VSUBPS      Z1, Z14, Z14
 	VMULPS      Z4, Z0, Z1
 	VSUBPS      Z1, Z14, Z14
-	VMULPS      Z11, Z14, Z2
-	VADDPS      Z10, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z9, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z8, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z7, Z2, Z2
 	VMULPS      Z14, Z14, Z1
-	VMULPS      Z2, Z1, Z1
-	VADDPS      Z1, Z14, Z14
+	VMULPS      Z10, Z14, Z2
+	VADDPS      Z9, Z2, Z2
+	VMULPS      Z11, Z1, Z3
+	VADDPS      Z2, Z3, Z3
+	VMULPS      Z1, Z3, Z3
+	VMULPS      Z8, Z14, Z2
+	VADDPS      Z7, Z2, Z2
+	VADDPS      Z2, Z3, Z3
+	VMULPS      Z1, Z3, Z3
+	VADDPS      Z3, Z14, Z14
 	VADDPS      Z12, Z14, Z14
 	VSCALEFPS   Z0, Z14, Z14
 	VADDPS      Z12, Z14, Z14
@@ -1804,17 +1804,17 @@ loop28:
 	VSUBPS      Z16, Z14, Z14
 	VMULPS      Z4, Z15, Z16
 	VSUBPS      Z16, Z14, Z14
-	VMULPS      Z11, Z14, Z17
-	VADDPS      Z10, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z9, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z8, Z17, Z17
-	VMULPS      Z14, Z17, Z17
-	VADDPS      Z7, Z17, Z17
 	VMULPS      Z14, Z14, Z16
-	VMULPS      Z17, Z16, Z16
-	VADDPS      Z16, Z14, Z14
+	VMULPS      Z10, Z14, Z18
+	VADDPS      Z9, Z18, Z18
+	VMULPS      Z11, Z16, Z17
+	VADDPS      Z18, Z17, Z17
+	VMULPS      Z16, Z17, Z17
+	VMULPS      Z8, Z14, Z18
+	VADDPS      Z7, Z18, Z18
+	VADDPS      Z18, Z17, Z17
+	VMULPS      Z16, Z17, Z17
+	VADDPS      Z17, Z14, Z14
 	VADDPS      Z12, Z14, Z14
 	VSCALEFPS   Z15, Z14, Z14
 	VADDPS      Z12, Z14, Z14
@@ -1846,17 +1846,17 @@ tail28:
 	VSUBPS      Z1, Z14, Z14
 	VMULPS      Z4, Z0, Z1
 	VSUBPS      Z1, Z14, Z14
-	VMULPS      Z11, Z14, Z2
-	VADDPS      Z10, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z9, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z8, Z2, Z2
-	VMULPS      Z14, Z2, Z2
-	VADDPS      Z7, Z2, Z2
 	VMULPS      Z14, Z14, Z1
-	VMULPS      Z2, Z1, Z1
-	VADDPS      Z1, Z14, Z14
+	VMULPS      Z10, Z14, Z2
+	VADDPS      Z9, Z2, Z2
+	VMULPS      Z11, Z1, Z3
+	VADDPS      Z2, Z3, Z3
+	VMULPS      Z1, Z3, Z3
+	VMULPS      Z8, Z14, Z2
+	VADDPS      Z7, Z2, Z2
+	VADDPS      Z2, Z3, Z3
+	VMULPS      Z1, Z3, Z3
+	VADDPS      Z3, Z14, Z14
 	VADDPS      Z12, Z14, Z14
 	VSCALEFPS   Z0, Z14, Z14
 	VADDPS      Z12, Z14, Z14
@@ -1939,17 +1939,17 @@ loop29:
 	VSUBPS       Z25, Z23, Z23
 	VMULPS       Z11, Z22, Z25
 	VSUBPS       Z25, Z23, Z23
-	VMULPS       Z18, Z23, Z26
-	VADDPS       Z17, Z26, Z26
-	VMULPS       Z23, Z26, Z26
-	VADDPS       Z16, Z26, Z26
-	VMULPS       Z23, Z26, Z26
-	VADDPS       Z15, Z26, Z26
-	VMULPS       Z23, Z26, Z26
-	VADDPS       Z14, Z26, Z26
 	VMULPS       Z23, Z23, Z25
-	VMULPS       Z26, Z25, Z25
-	VADDPS       Z25, Z23, Z23
+	VMULPS       Z17, Z23, Z27
+	VADDPS       Z16, Z27, Z27
+	VMULPS       Z18, Z25, Z26
+	VADDPS       Z27, Z26, Z26
+	VMULPS       Z25, Z26, Z26
+	VMULPS       Z15, Z23, Z27
+	VADDPS       Z14, Z27, Z27
+	VADDPS       Z27, Z26, Z26
+	VMULPS       Z25, Z26, Z26
+	VADDPS       Z26, Z23, Z23
 	VADDPS       Z19, Z23, Z23
 	VSCALEFPS    Z22, Z23, Z23
 	VMULPS       Z24, Z23, Z23
@@ -2008,17 +2008,17 @@ tail29:
 	VSUBPS       Z2, Z0, Z0
 	VMULPS       Z11, Z1, Z2
 	VSUBPS       Z2, Z0, Z0
-	VMULPS       Z18, Z0, Z3
-	VADDPS       Z17, Z3, Z3
-	VMULPS       Z0, Z3, Z3
-	VADDPS       Z16, Z3, Z3
-	VMULPS       Z0, Z3, Z3
-	VADDPS       Z15, Z3, Z3
-	VMULPS       Z0, Z3, Z3
-	VADDPS       Z14, Z3, Z3
 	VMULPS       Z0, Z0, Z2
-	VMULPS       Z3, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z17, Z0, Z3
+	VADDPS       Z16, Z3, Z3
+	VMULPS       Z18, Z2, Z4
+	VADDPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z15, Z0, Z3
+	VADDPS       Z14, Z3, Z3
+	VADDPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
 	VADDPS       Z19, Z0, Z0
 	VSCALEFPS    Z1, Z0, Z0
 	VMULPS       Z23, Z0, Z0
@@ -2103,17 +2103,17 @@ loop30:
 	VSUBPS       Z25, Z23, Z23
 	VMULPS       Z11, Z22, Z25
 	VSUBPS       Z25, Z23, Z23
-	VMULPS       Z18, Z23, Z26
-	VADDPS       Z17, Z26, Z26
-	VMULPS       Z23, Z26, Z26
-	VADDPS       Z16, Z26, Z26
-	VMULPS       Z23, Z26, Z26
-	VADDPS       Z15, Z26, Z26
-	VMULPS       Z23, Z26, Z26
-	VADDPS       Z14, Z26, Z26
 	VMULPS       Z23, Z23, Z25
-	VMULPS       Z26, Z25, Z25
-	VADDPS       Z25, Z23, Z23
+	VMULPS       Z17, Z23, Z27
+	VADDPS       Z16, Z27, Z27
+	VMULPS       Z18, Z25, Z26
+	VADDPS       Z27, Z26, Z26
+	VMULPS       Z25, Z26, Z26
+	VMULPS       Z15, Z23, Z27
+	VADDPS       Z14, Z27, Z27
+	VADDPS       Z27, Z26, Z26
+	VMULPS       Z25, Z26, Z26
+	VADDPS       Z26, Z23, Z23
 	VADDPS       Z19, Z23, Z23
 	VSCALEFPS    Z22, Z23, Z23
 	VMULPS       Z24, Z23, Z23
@@ -2174,17 +2174,17 @@ tail30:
 	VSUBPS       Z2, Z0, Z0
 	VMULPS       Z11, Z1, Z2
 	VSUBPS       Z2, Z0, Z0
-	VMULPS       Z18, Z0, Z3
-	VADDPS       Z17, Z3, Z3
-	VMULPS       Z0, Z3, Z3
-	VADDPS       Z16, Z3, Z3
-	VMULPS       Z0, Z3, Z3
-	VADDPS       Z15, Z3, Z3
-	VMULPS       Z0, Z3, Z3
-	VADDPS       Z14, Z3, Z3
 	VMULPS       Z0, Z0, Z2
-	VMULPS       Z3, Z2, Z2
-	VADDPS       Z2, Z0, Z0
+	VMULPS       Z17, Z0, Z3
+	VADDPS       Z16, Z3, Z3
+	VMULPS       Z18, Z2, Z4
+	VADDPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z15, Z0, Z3
+	VADDPS       Z14, Z3, Z3
+	VADDPS       Z3, Z4, Z4
+	VMULPS       Z2, Z4, Z4
+	VADDPS       Z4, Z0, Z0
 	VADDPS       Z19, Z0, Z0
 	VSCALEFPS    Z1, Z0, Z0
 	VMULPS       Z23, Z0, Z0
@@ -2243,17 +2243,17 @@ loop31:
 	VSUBPS      Z25, Z24, Z24
 	VMULPS      Z11, Z23, Z25
 	VSUBPS      Z25, Z24, Z24
-	VMULPS      Z18, Z24, Z26
-	VADDPS      Z17, Z26, Z26
-	VMULPS      Z24, Z26, Z26
-	VADDPS      Z16, Z26, Z26
-	VMULPS      Z24, Z26, Z26
-	VADDPS      Z15, Z26, Z26
-	VMULPS      Z24, Z26, Z26
-	VADDPS      Z14, Z26, Z26
 	VMULPS      Z24, Z24, Z25
-	VMULPS      Z26, Z25, Z25
-	VADDPS      Z25, Z24, Z24
+	VMULPS      Z17, Z24, Z27
+	VADDPS      Z16, Z27, Z27
+	VMULPS      Z18, Z25, Z26
+	VADDPS      Z27, Z26, Z26
+	VMULPS      Z25, Z26, Z26
+	VMULPS      Z15, Z24, Z27
+	VADDPS      Z14, Z27, Z27
+	VADDPS      Z27, Z26, Z26
+	VMULPS      Z25, Z26, Z26
+	VADDPS      Z26, Z24, Z24
 	VADDPS      Z19, Z24, Z24
 	VSCALEFPS   Z23, Z24, Z24
 	VSUBPS      Z24, Z19, Z23
@@ -2300,17 +2300,17 @@ tail31:
 	VSUBPS      Z10, Z2, Z2
 	VMULPS      Z11, Z9, Z10
 	VSUBPS      Z10, Z2, Z2
-	VMULPS      Z18, Z2, Z11
-	VADDPS      Z17, Z11, Z11
-	VMULPS      Z2, Z11, Z11
-	VADDPS      Z16, Z11, Z11
-	VMULPS      Z2, Z11, Z11
-	VADDPS      Z15, Z11, Z11
-	VMULPS      Z2, Z11, Z11
-	VADDPS      Z14, Z11, Z11
 	VMULPS      Z2, Z2, Z10
-	VMULPS      Z11, Z10, Z10
-	VADDPS      Z10, Z2, Z2
+	VMULPS      Z17, Z2, Z11
+	VADDPS      Z16, Z11, Z11
+	VMULPS      Z18, Z10, Z12
+	VADDPS      Z11, Z12, Z12
+	VMULPS      Z10, Z12, Z12
+	VMULPS      Z15, Z2, Z11
+	VADDPS      Z14, Z11, Z11
+	VADDPS      Z11, Z12, Z12
+	VMULPS      Z10, Z12, Z12
+	VADDPS      Z12, Z2, Z2
 	VADDPS      Z19, Z2, Z2
 	VSCALEFPS   Z9, Z2, Z2
 	VSUBPS      Z2, Z19, Z9

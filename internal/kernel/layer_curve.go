@@ -31,14 +31,13 @@ func exp(x float32) float32 {
 	t := float32(x*log2e) + expShift // n, rounded to even, in the low bits
 	n := t - expShift
 	r := x - float32(n*ln2Hi) - float32(n*ln2Lo)
-	p := float32(expP4*r) + expP3
-	p = float32(p*r) + expP2
-	p = float32(p*r) + expP1
-	p = float32(p*r) + expP0
-	y := 1 + (r + float32(float32(r*r)*p))
+	z := float32(r * r)
+	p := float32(expP4*z) + (float32(expP3*r) + expP2) // in pairs: a short chain of operations
+	p = float32(p*z) + (float32(expP1*r) + expP0)
+	y := 1 + (r + float32(z*p))
 	k := int32(math.Float32bits(t)) - 0x4b400000
 	half := k >> 1 // in two steps, of which the first is exact
-	return float32(y*exp2(half)) * exp2(k-half)
+	return float32(float32(y*exp2(half)) * exp2(k-half))
 }
 
 // exp2 returns 2^k of a small k.

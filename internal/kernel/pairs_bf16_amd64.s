@@ -225,10 +225,11 @@ plain1:
 	DECQ    R9
 	JNZ     block
 	MOVQ    280(AX), DI
-	SHLQ    $0x05, DI
-	ADDQ    DI, BX
+	IMUL3Q  $0x00000020, DI, DI
+	ADDQ    BX, DI
+	MOVQ    DI, BX
 	ADDQ    $0x00000080, SI
-	DECQ    DX
+	SUBQ    $0x01, DX
 	JNZ     panel
 	VZEROUPPER
 	RET
@@ -2668,10 +2669,11 @@ plain1:
 	DECQ    R9
 	JNZ     block
 	MOVQ    280(AX), DI
-	SHLQ    $0x05, DI
-	ADDQ    DI, BX
+	IMUL3Q  $0x00000020, DI, DI
+	ADDQ    BX, DI
+	MOVQ    DI, BX
 	ADDQ    $0x00000080, SI
-	DECQ    DX
+	SUBQ    $0x01, DX
 	JNZ     panel
 	VZEROUPPER
 	RET
@@ -4021,5 +4023,457 @@ plain1:
 	ADDQ    $0x08, R8
 	DECQ    R9
 	JNZ     block
+	VZEROUPPER
+	RET
+
+// func direct4x1BF16Twin(p *byte)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·direct4x1BF16Twin(SB), NOSPLIT, $8-8
+	MOVQ         p+0(FP), AX
+	VMOVDQU32    codes<>+0(SB), Z5
+	VPBROADCASTD 104(AX), Z6
+	VPSUBD       Z6, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPMOVDW      Z5, Y4
+	VINSERTI64X4 $0x01, Y4, Z4, Z4
+	MOVQ         (AX), CX
+	MOVQ         288(AX), DX
+	ADDQ         CX, DX
+	MOVQ         272(AX), BX
+	XORQ         SI, SI
+	XORQ         DI, DI
+
+panel:
+	MOVQ      136(AX), R8
+	MOVQ      160(AX), R9
+	MOVQ      248(AX), R9
+	ADDQ      DI, R9
+	VPXORD    Z0, Z0, Z0
+	VMOVDQU32 Z0, (R9)
+	VMOVDQU32 Z0, 64(R9)
+	VMOVDQU32 Z0, 128(R9)
+	VMOVDQU32 Z0, 192(R9)
+	VPXORD    Z0, Z0, Z0
+	VPXORD    Z1, Z1, Z1
+	VPXORD    Z2, Z2, Z2
+	VPXORD    Z3, Z3, Z3
+	MOVQ      112(AX), R9
+	MOVQ      120(AX), R10
+	XORQ      R11, R11
+
+block:
+	MOVLQSX (R9), R12
+
+step:
+	VMOVDQU32    (CX), Z5
+	VMOVDQU32    64(CX), Z6
+	VMOVDQU32    (DX), Z7
+	VMOVDQU32    64(DX), Z8
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DX
+	VPERMW       Z4, Z5, Z9
+	VPERMW       Z4, Z6, Z10
+	VPERMW       Z4, Z7, Z11
+	VPERMW       Z4, Z8, Z12
+	VPBROADCASTD (R8), Z13
+
+	// VDPBF16PS Z13, Z9, Z0
+	LONG $0x4836d262
+	WORD $0xc552
+
+	// VDPBF16PS Z13, Z10, Z1
+	LONG $0x482ed262
+	WORD $0xcd52
+
+	// VDPBF16PS Z13, Z11, Z2
+	LONG $0x4826d262
+	WORD $0xd552
+
+	// VDPBF16PS Z13, Z12, Z3
+	LONG         $0x481ed262
+	WORD         $0xdd52
+	VPSRLD       $0x08, Z5, Z9
+	VPERMW       Z4, Z9, Z9
+	VPSRLD       $0x08, Z6, Z10
+	VPERMW       Z4, Z10, Z10
+	VPSRLD       $0x08, Z7, Z11
+	VPERMW       Z4, Z11, Z11
+	VPSRLD       $0x08, Z8, Z12
+	VPERMW       Z4, Z12, Z12
+	VPBROADCASTD 4(R8), Z13
+
+	// VDPBF16PS Z13, Z9, Z0
+	LONG $0x4836d262
+	WORD $0xc552
+
+	// VDPBF16PS Z13, Z10, Z1
+	LONG $0x482ed262
+	WORD $0xcd52
+
+	// VDPBF16PS Z13, Z11, Z2
+	LONG $0x4826d262
+	WORD $0xd552
+
+	// VDPBF16PS Z13, Z12, Z3
+	LONG         $0x481ed262
+	WORD         $0xdd52
+	VPSRLD       $0x04, Z5, Z9
+	VPERMW       Z4, Z9, Z9
+	VPSRLD       $0x04, Z6, Z10
+	VPERMW       Z4, Z10, Z10
+	VPSRLD       $0x04, Z7, Z11
+	VPERMW       Z4, Z11, Z11
+	VPSRLD       $0x04, Z8, Z12
+	VPERMW       Z4, Z12, Z12
+	VPBROADCASTD 8(R8), Z13
+
+	// VDPBF16PS Z13, Z9, Z0
+	LONG $0x4836d262
+	WORD $0xc552
+
+	// VDPBF16PS Z13, Z10, Z1
+	LONG $0x482ed262
+	WORD $0xcd52
+
+	// VDPBF16PS Z13, Z11, Z2
+	LONG $0x4826d262
+	WORD $0xd552
+
+	// VDPBF16PS Z13, Z12, Z3
+	LONG         $0x481ed262
+	WORD         $0xdd52
+	VPSRLD       $0x0c, Z5, Z9
+	VPERMW       Z4, Z9, Z9
+	VPSRLD       $0x0c, Z6, Z10
+	VPERMW       Z4, Z10, Z10
+	VPSRLD       $0x0c, Z7, Z11
+	VPERMW       Z4, Z11, Z11
+	VPSRLD       $0x0c, Z8, Z12
+	VPERMW       Z4, Z12, Z12
+	VPBROADCASTD 12(R8), Z13
+
+	// VDPBF16PS Z13, Z9, Z0
+	LONG $0x4836d262
+	WORD $0xc552
+
+	// VDPBF16PS Z13, Z10, Z1
+	LONG $0x482ed262
+	WORD $0xcd52
+
+	// VDPBF16PS Z13, Z11, Z2
+	LONG $0x4826d262
+	WORD $0xd552
+
+	// VDPBF16PS Z13, Z12, Z3
+	LONG         $0x481ed262
+	WORD         $0xdd52
+	ADDQ         $0x10, R8
+	DECQ         R12
+	JNZ          step
+	MOVLQSX      4(R9), R12
+	SHLQ         $0x05, R12
+	ADDQ         SI, R12
+	MOVQ         248(AX), R13
+	ADDQ         DI, R13
+	MOVQ         24(AX), R14
+	TESTQ        R14, R14
+	JZ           plain0
+	MOVQ         48(AX), R15
+	TESTQ        R15, R15
+	JZ           centred0
+	VPMOVZXBD    (R15)(R12*1), Z6
+	VPBROADCASTD 104(AX), Z7
+	VPSUBD       Z6, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	MOVQ         216(AX), R15
+	ADDQ         R11, R15
+	VBROADCASTSS (R15), Z5
+	VMULPS       Z5, Z7, Z6
+	VADDPS       Z6, Z0, Z0
+
+centred0:
+	LEAQ      (R12), R15
+	MOVQ      96(AX), BP
+	CMPQ      BP, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R14)(R15*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       scales0done
+
+scales016:
+	VCVTPH2PS (R14)(R15*2), Z7
+	JMP       scales0done
+
+scales032:
+	VMOVUPS (R14)(R15*4), Z7
+
+scales0done:
+	VMULPS    Z7, Z0, Z0
+	MOVQ      72(AX), R14
+	TESTQ     R14, R14
+	JZ        plain0
+	LEAQ      (R12), R12
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R14)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       biases0done
+
+biases016:
+	VCVTPH2PS (R14)(R12*2), Z7
+	JMP       biases0done
+
+biases032:
+	VMOVUPS (R14)(R12*4), Z7
+
+biases0done:
+	MOVQ         216(AX), R12
+	ADDQ         R11, R12
+	VBROADCASTSS (R12), Z5
+	VMULPS       Z7, Z5, Z6
+	VADDPS       Z6, Z0, Z0
+
+plain0:
+	VADDPS       (R13), Z0, Z0
+	VMOVUPS      Z0, (R13)
+	VPXORD       Z0, Z0, Z0
+	MOVLQSX      4(R9), R12
+	SHLQ         $0x05, R12
+	ADDQ         SI, R12
+	MOVQ         248(AX), R13
+	ADDQ         DI, R13
+	MOVQ         24(AX), R14
+	TESTQ        R14, R14
+	JZ           plain1
+	MOVQ         48(AX), R15
+	TESTQ        R15, R15
+	JZ           centred1
+	VPMOVZXBD    16(R15)(R12*1), Z6
+	VPBROADCASTD 104(AX), Z7
+	VPSUBD       Z6, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	MOVQ         216(AX), R15
+	ADDQ         R11, R15
+	VBROADCASTSS (R15), Z5
+	VMULPS       Z5, Z7, Z6
+	VADDPS       Z6, Z1, Z1
+
+centred1:
+	LEAQ      16(R12), R15
+	MOVQ      96(AX), BP
+	CMPQ      BP, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD (R14)(R15*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       scales1done
+
+scales116:
+	VCVTPH2PS (R14)(R15*2), Z7
+	JMP       scales1done
+
+scales132:
+	VMOVUPS (R14)(R15*4), Z7
+
+scales1done:
+	VMULPS    Z7, Z1, Z1
+	MOVQ      72(AX), R14
+	TESTQ     R14, R14
+	JZ        plain1
+	LEAQ      16(R12), R12
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD (R14)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       biases1done
+
+biases116:
+	VCVTPH2PS (R14)(R12*2), Z7
+	JMP       biases1done
+
+biases132:
+	VMOVUPS (R14)(R12*4), Z7
+
+biases1done:
+	MOVQ         216(AX), R12
+	ADDQ         R11, R12
+	VBROADCASTSS (R12), Z5
+	VMULPS       Z7, Z5, Z6
+	VADDPS       Z6, Z1, Z1
+
+plain1:
+	VADDPS       64(R13), Z1, Z1
+	VMOVUPS      Z1, 64(R13)
+	VPXORD       Z1, Z1, Z1
+	LEAQ         128(DI), R12
+	MOVQ         280(AX), R13
+	IMUL3Q       $0x00000020, R13, R13
+	ADDQ         SI, R13
+	MOVLQSX      4(R9), R14
+	SHLQ         $0x05, R14
+	ADDQ         R13, R14
+	MOVQ         248(AX), R13
+	ADDQ         R12, R13
+	MOVQ         24(AX), R12
+	TESTQ        R12, R12
+	JZ           plain2
+	MOVQ         48(AX), R15
+	TESTQ        R15, R15
+	JZ           centred2
+	VPMOVZXBD    (R15)(R14*1), Z6
+	VPBROADCASTD 104(AX), Z7
+	VPSUBD       Z6, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	MOVQ         216(AX), R15
+	ADDQ         R11, R15
+	VBROADCASTSS (R15), Z5
+	VMULPS       Z5, Z7, Z6
+	VADDPS       Z6, Z2, Z2
+
+centred2:
+	LEAQ      (R14), R15
+	MOVQ      96(AX), BP
+	CMPQ      BP, $0x01
+	JL        scales232
+	JE        scales216
+	VPMOVZXWD (R12)(R15*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       scales2done
+
+scales216:
+	VCVTPH2PS (R12)(R15*2), Z7
+	JMP       scales2done
+
+scales232:
+	VMOVUPS (R12)(R15*4), Z7
+
+scales2done:
+	VMULPS    Z7, Z2, Z2
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
+	JZ        plain2
+	LEAQ      (R14), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
+	JL        biases232
+	JE        biases216
+	VPMOVZXWD (R12)(R14*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       biases2done
+
+biases216:
+	VCVTPH2PS (R12)(R14*2), Z7
+	JMP       biases2done
+
+biases232:
+	VMOVUPS (R12)(R14*4), Z7
+
+biases2done:
+	MOVQ         216(AX), R12
+	ADDQ         R11, R12
+	VBROADCASTSS (R12), Z5
+	VMULPS       Z7, Z5, Z6
+	VADDPS       Z6, Z2, Z2
+
+plain2:
+	VADDPS       (R13), Z2, Z2
+	VMOVUPS      Z2, (R13)
+	VPXORD       Z2, Z2, Z2
+	LEAQ         128(DI), R12
+	MOVQ         280(AX), R13
+	IMUL3Q       $0x00000020, R13, R13
+	ADDQ         SI, R13
+	MOVLQSX      4(R9), R14
+	SHLQ         $0x05, R14
+	ADDQ         R13, R14
+	MOVQ         248(AX), R13
+	ADDQ         R12, R13
+	MOVQ         24(AX), R12
+	TESTQ        R12, R12
+	JZ           plain3
+	MOVQ         48(AX), R15
+	TESTQ        R15, R15
+	JZ           centred3
+	VPMOVZXBD    16(R15)(R14*1), Z6
+	VPBROADCASTD 104(AX), Z7
+	VPSUBD       Z6, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	MOVQ         216(AX), R15
+	ADDQ         R11, R15
+	VBROADCASTSS (R15), Z5
+	VMULPS       Z5, Z7, Z6
+	VADDPS       Z6, Z3, Z3
+
+centred3:
+	LEAQ      16(R14), R15
+	MOVQ      96(AX), BP
+	CMPQ      BP, $0x01
+	JL        scales332
+	JE        scales316
+	VPMOVZXWD (R12)(R15*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       scales3done
+
+scales316:
+	VCVTPH2PS (R12)(R15*2), Z7
+	JMP       scales3done
+
+scales332:
+	VMOVUPS (R12)(R15*4), Z7
+
+scales3done:
+	VMULPS    Z7, Z3, Z3
+	MOVQ      72(AX), R12
+	TESTQ     R12, R12
+	JZ        plain3
+	LEAQ      16(R14), R14
+	MOVQ      96(AX), R15
+	CMPQ      R15, $0x01
+	JL        biases332
+	JE        biases316
+	VPMOVZXWD (R12)(R14*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	JMP       biases3done
+
+biases316:
+	VCVTPH2PS (R12)(R14*2), Z7
+	JMP       biases3done
+
+biases332:
+	VMOVUPS (R12)(R14*4), Z7
+
+biases3done:
+	MOVQ         216(AX), R12
+	ADDQ         R11, R12
+	VBROADCASTSS (R12), Z5
+	VMULPS       Z7, Z5, Z6
+	VADDPS       Z6, Z3, Z3
+
+plain3:
+	VADDPS  64(R13), Z3, Z3
+	VMOVUPS Z3, 64(R13)
+	VPXORD  Z3, Z3, Z3
+	MOVQ    240(AX), R12
+	LEAQ    (R11)(R12*4), R11
+	ADDQ    $0x08, R9
+	DECQ    R10
+	JNZ     block
+	MOVQ    DX, R8
+	SUBQ    CX, R8
+	MOVQ    DX, CX
+	ADDQ    R8, DX
+	MOVQ    280(AX), R8
+	IMUL3Q  $0x00000040, R8, R8
+	ADDQ    SI, R8
+	MOVQ    R8, SI
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x02, BX
+	JNZ     panel
 	VZEROUPPER
 	RET

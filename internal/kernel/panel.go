@@ -67,6 +67,7 @@ type Product struct {
 
 	Panels int64
 	Groups int64
+	size   int64 // bytes of a panel
 }
 
 // tile is a kernel for a number of tokens.
@@ -153,9 +154,12 @@ func (p *Product) Codes8(n int) { p.each(active.codes8, n) }
 // it for zero.
 func (p *Product) Pairs(n int) { p.each(active.pairs, n) }
 
-// Codes4Pairs is Pairs for 4-bit codes less Mid. scratch has room for four times the bytes of the panel.
+// Unpacks reports whether Codes4Pairs needs its scratch.
+func Unpacks(n int) bool { return active.direct4 == nil || n > direct }
+
+// Codes4Pairs is Pairs for 4-bit codes less Mid. scratch has room for four times their bytes, if Unpacks.
 func (p *Product) Codes4Pairs(n int, scratch []byte) {
-	if active.direct4 != nil && n <= direct {
+	if !Unpacks(n) {
 		p.each(active.direct4, n)
 		return
 	}

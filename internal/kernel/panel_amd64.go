@@ -36,6 +36,24 @@ var (
 	}
 )
 
+// direct4One multiplies panels by one token, two at a time as long as there are two.
+func direct4One(p *Product) {
+	all := *p
+	p.size = int64(len(p.Codes)) / p.Panels
+	if even := p.Panels &^ 1; even > 0 {
+		p.Panels = even
+		direct4x1BF16Twin(p)
+	}
+	if all.Panels&1 > 0 {
+		last := all.Panels - 1
+		part := func(b []byte) []byte { return b[int64(len(b))/all.Panels*last:] }
+		p.Codes, p.Scales, p.Zeros, p.Biases = part(all.Codes), part(all.Scales), part(all.Zeros), part(all.Biases)
+		p.Y, p.Panels = all.Y[last*PanelRows:], 1
+		direct4x1BF16(p)
+	}
+	*p = all
+}
+
 // These are Codes4 and Codes8 for the number of tokens behind the x; codes4 and codes8 are the specification.
 
 //go:noescape
@@ -140,6 +158,9 @@ func pairsx12BF16(p *Product)
 
 //go:noescape
 func direct4x1BF16(p *Product)
+
+//go:noescape
+func direct4x1BF16Twin(p *Product)
 
 //go:noescape
 func direct4x2BF16(p *Product)

@@ -223,10 +223,11 @@ nobias:
 	DECQ         R9
 	JNZ          block
 	MOVQ         280(AX), DI
-	SHLQ         $0x05, DI
-	ADDQ         DI, BX
+	IMUL3Q       $0x00000020, DI, DI
+	ADDQ         BX, DI
+	MOVQ         DI, BX
 	ADDQ         $0x00000080, SI
-	DECQ         DX
+	SUBQ         $0x01, DX
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -493,10 +494,11 @@ nobias:
 	DECQ         R9
 	JNZ          block
 	MOVQ         280(AX), DI
-	SHLQ         $0x05, DI
-	ADDQ         DI, BX
+	IMUL3Q       $0x00000020, DI, DI
+	ADDQ         BX, DI
+	MOVQ         DI, BX
 	ADDQ         $0x00000080, SI
-	DECQ         DX
+	SUBQ         $0x01, DX
 	JNZ          panel
 	VZEROUPPER
 	RET

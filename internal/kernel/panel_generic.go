@@ -19,30 +19,13 @@ func (f Float) At(b []byte, i int) float32 {
 }
 
 // codes4 is Codes4 for one token.
-func codes4(p *Product) {
-	integers(p, 1, func(step []byte, x *[PanelStep]int8, sums *[PanelRows]int32) {
-		for r := range sums {
-			w := step[4*r : 4*r+4]
-			for j, c := range w {
-				sums[r] += int32(c&15)*int32(x[j]) + int32(c>>4)*int32(x[4+j])
-			}
-		}
-	})
-}
+func codes4(p *Product) { integers(p, 1) }
 
 // codes8 is Codes8 for one token.
-func codes8(p *Product) {
-	integers(p, 2, func(step []byte, x *[PanelStep]int8, sums *[PanelRows]int32) {
-		for r := range sums {
-			for j, c := range step[4*r : 4*r+4] {
-				sums[r] += int32(c)*int32(x[j]) + int32(step[StepBytes+4*r+j])*int32(x[4+j])
-			}
-		}
-	})
-}
+func codes8(p *Product) { integers(p, 2) }
 
-// integers multiplies codes by int8; add adds the products of PanelStep columns, which take so many steps of codes.
-func integers(p *Product, steps int, add func(step []byte, x *[PanelStep]int8, sums *[PanelRows]int32)) {
+// integers multiplies codes by int8; PanelStep columns take so many steps, two of codes of 8 bits.
+func integers(p *Product, steps int) {
 	codes := p.Codes
 	for panel := range int(p.Panels) {
 		var y [PanelRows]float32
@@ -59,7 +42,11 @@ func integers(p *Product, steps int, add func(step []byte, x *[PanelStep]int8, s
 				sums[r] = negative * z
 			}
 			for range block.Steps {
-				add(codes, (*[PanelStep]int8)(acts), &sums)
+				if x := (*[PanelStep]int8)(acts); steps == 1 {
+					add4(&sums, codes, x)
+				} else {
+					add8(&sums, codes, x)
+				}
 				codes, acts = codes[steps*StepBytes:], acts[PanelStep:]
 			}
 			for r, sum := range sums {
@@ -71,6 +58,24 @@ func integers(p *Product, steps int, add func(step []byte, x *[PanelStep]int8, s
 			}
 		}
 		copy(p.Y[panel*PanelRows:], y[:])
+	}
+}
+
+// add4 adds the products of PanelStep columns of 4-bit codes.
+func add4(sums *[PanelRows]int32, codes []byte, x *[PanelStep]int8) {
+	for r := range sums {
+		for j, c := range codes[4*r : 4*r+4] {
+			sums[r] += int32(c&15)*int32(x[j]) + int32(c>>4)*int32(x[4+j])
+		}
+	}
+}
+
+// add8 adds the products of PanelStep columns of 8-bit codes.
+func add8(sums *[PanelRows]int32, codes []byte, x *[PanelStep]int8) {
+	for r := range sums {
+		for j, c := range codes[4*r : 4*r+4] {
+			sums[r] += int32(c)*int32(x[j]) + int32(codes[StepBytes+4*r+j])*int32(x[4+j])
+		}
 	}
 }
 

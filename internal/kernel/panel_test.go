@@ -34,6 +34,7 @@ func TestProductOffsets(t *testing.T) {
 		"Y":       {unsafe.Offsetof(p.Y), 248},
 		"Panels":  {unsafe.Offsetof(p.Panels), 272},
 		"Groups":  {unsafe.Offsetof(p.Groups), 280},
+		"size":    {unsafe.Offsetof(p.size), 288},
 		"block":   {unsafe.Sizeof(Block{}), 8},
 	} {
 		if at[0] != at[1] {
@@ -253,7 +254,12 @@ func TestPanelsTogether(t *testing.T) { underEach(t, testPanelsTogether) }
 
 func testPanelsTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 12))
-	const panels = 3
+	for panels := 1; panels < 6; panels++ {
+		testPanelsOf(t, r, panels)
+	}
+}
+
+func testPanelsOf(t *testing.T, r *rand.Rand, panels int) {
 	for _, bits := range []int{4, 8} {
 		for _, zero := range []string{"symmetric", "integer", "float"} {
 			for _, integer := range []bool{true, false} {
@@ -278,7 +284,7 @@ func testPanelsTogether(t *testing.T) {
 						all.Zeros, all.Biases = append(all.Zeros, c.Zeros...), append(all.Biases, c.Biases...)
 					}
 				}
-				all.Panels, all.Y = panels, make([]float32, panels*PanelRows)
+				all.Panels, all.Y = int64(panels), make([]float32, panels*PanelRows)
 				multiply(&all.Product, bits, integer, 1)
 				if !slices.Equal(all.Y, want) {
 					t.Fatalf("%d bits, %s, int8 %v: %v, want %v", bits, zero, integer, all.Y, want)

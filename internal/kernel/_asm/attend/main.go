@@ -22,6 +22,12 @@ func main() {
 		}
 		table = t.Offset(0)
 	}
+	switch *part {
+	case "avx2":
+		narrowF16(narrow)
+	case "values":
+		narrowF16(wide)
+	}
 	for _, k := range kinds {
 		if *part == "avx2" {
 			scores(narrow, k)
@@ -96,6 +102,14 @@ func (s set) widen(k kind, base, at Register, more int) VecVirtual {
 		}
 	}
 	return v
+}
+
+// ahead is how far before their use the bytes of vectors are fetched: what a core reads from memory in the time of an access.
+const ahead = 4096
+
+// fetch has the line in the cache that is ahead of element at + more.
+func fetch(k kind, base, at Register, more int) {
+	PREFETCHT0(Mem{Base: base, Index: at, Scale: uint8(k.size), Disp: ahead + k.size*more})
 }
 
 // What widen needs for bfloat16: word i/2 at word i, every second word, and a place for words.

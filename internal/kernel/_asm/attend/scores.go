@@ -101,6 +101,9 @@ func products(s set, k kind, q rowsOf, m int, key []Register, at Register, sums 
 	for part := range 16 / s.width() {
 		var wide []VecVirtual
 		for _, p := range key {
+			if part == 0 {
+				fetch(k, p, at, 0)
+			}
 			wide = append(wide, s.widen(k, p, at, part*s.width()))
 		}
 		for row := range m {

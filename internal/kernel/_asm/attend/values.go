@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	. "nibble/internal/kernel/asm/emit"
 )
 
 // values adds weighted values to rows, a block of columns at a time that stays in registers for all values.
@@ -70,6 +72,9 @@ func valueBlock(s set, k kind, m, per int, weights rowsOf, at Register, loop str
 		}
 	}
 	for j := range per {
+		if j*s.width()*k.size%64 == 0 {
+			fetch(k, value, at, j*s.width())
+		}
 		v := s.widen(k, value, at, j*s.width())
 		for row := range m {
 			p := s.reg()
@@ -104,4 +109,22 @@ func eachRow(at Register, m int, body func(mem Mem)) {
 		}
 		body(Mem{Base: row, Index: at, Scale: 4})
 	}
+}
+
+// narrowF16 rounds to float16.
+func narrowF16(s set) {
+	TEXT("narrowF16"+s.name, NOSPLIT, "func(dst []byte, x []float32)")
+	Doc("narrowF16" + s.name + " rounds a multiple of 16 numbers to float16; half.EncodeF16 is the specification.")
+	dst, x := Load(Param("dst").Base(), GP64()), Load(Param("x").Base(), GP64())
+	Each("x", 16, func() {
+		v := s.reg()
+		for i := range 16 / s.width() {
+			VMOVUPS(Mem{Base: x, Disp: 4 * i * s.width()}, v)
+			VCVTPS2PH(Imm(0), v, Mem{Base: dst, Disp: 2 * i * s.width()})
+		}
+		ADDQ(Imm(64), x)
+		ADDQ(Imm(32), dst)
+	})
+	VZEROUPPER()
+	RET()
 }
