@@ -94,10 +94,7 @@ func shrinkGroup(t *kernel.Trials, codes []uint8, w []float32, d safetensors.DTy
 	t.Sift(w, nil, max(-lo, hi), 16)
 	var s, base float32
 	least := math.Inf(1)
-	for i := range t.Len() {
-		if !t.Worth(i) {
-			continue
-		}
+	for i := t.Next(0); i >= 0; i = t.Next(i + 1) {
 		s1, lo1, _ := t.At(i)
 		var sum float64
 		for _, x := range w {
@@ -128,6 +125,11 @@ func SearchGroup(w, d []float32, t safetensors.DType) Grid {
 	return search(new(kernel.Trials), w, d, t)
 }
 
+// rule has the candidates of SearchGroup.
+var rule = kernel.NewRule(len(factors)*len(factors), func(i int) (r, p, den float32) {
+	return factors[i%len(factors)], factors[i/len(factors)], 15
+})
+
 // search is SearchGroup. Candidates that kernel.Trials proves to be worse than another are not tried.
 func search(trials *kernel.Trials, w, d []float32, t safetensors.DType) Grid {
 	lo, hi := quant.Extremes(w)
@@ -135,25 +137,28 @@ func search(trials *kernel.Trials, w, d []float32, t safetensors.DType) Grid {
 	var best Grid
 	least := math.Inf(1)
 	try := func(g Grid) {
+		if g == best {
+			return
+		}
 		if e := g.groupError(w, d); e < least || best.Scale == 0 {
 			best, least = g, e
 		}
 	}
-	trials.Reset()
-	for _, p := range factors {
-		for _, r := range factors {
-			first, last := c-float32(h*p), c+float32(h*r)
-			g := grid(min(last-first, math.MaxFloat32)/15, first, t)
-			trials.Add(g.Scale, g.Bias, 0, -8, 7)
+	most := max(-lo, hi)
+	if !(t == safetensors.BF16 && trials.Fill(rule, &kernel.Range{Base: c, U: h, V: -h, Keep: 1, Shift: 8, Lo: -8, Hi: 7}, most)) {
+		trials.Reset()
+		for _, p := range factors {
+			for _, r := range factors {
+				first, last := c-float32(h*p), c+float32(h*r)
+				g := grid(min(last-first, math.MaxFloat32)/15, first, t)
+				trials.Add(g.Scale, g.Bias, 0, -8, 7)
+			}
 		}
 	}
-	most := max(-lo, hi)
 	trials.Sift(w, d, most, 16)
-	for i := range trials.Len() {
-		if trials.Worth(i) {
-			s, b, _ := trials.At(i)
-			try(Grid{s, b})
-		}
+	for i := trials.Next(0); i >= 0; i = trials.Next(i + 1) {
+		s, b, _ := trials.At(i)
+		try(Grid{s, b})
 	}
 	for range 2 {
 		was := best

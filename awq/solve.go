@@ -79,6 +79,11 @@ func SearchGroup(w, d []float32, bits int, scale safetensors.DType) quant.IntGri
 	return search(new(kernel.Trials), w, d, bits, scale)
 }
 
+// rule has the candidates of SearchGroup at 4 bits.
+var rule = kernel.NewRule(len(factors)*len(factors), func(i int) (p, r, den float32) {
+	return factors[i/len(factors)], factors[i%len(factors)], 15
+})
+
 // search is SearchGroup. Candidates that kernel.Trials proves to be worse than another are not tried.
 func search(t *kernel.Trials, w, d []float32, bits int, scale safetensors.DType) quant.IntGrid {
 	top := float32(int(1)<<bits - 1)
@@ -86,6 +91,9 @@ func search(t *kernel.Trials, w, d []float32, bits int, scale safetensors.DType)
 	least := math.Inf(1)
 	try := func(s, z float32) {
 		g := quant.IntGrid{Scale: s, Zero: z, Top: top}
+		if g == best {
+			return
+		}
 		if e := g.Error(w, d); e < least || best.Scale == 0 {
 			best, least = g, e
 		}
@@ -96,25 +104,30 @@ func search(t *kernel.Trials, w, d []float32, bits int, scale safetensors.DType)
 	}
 	lo, hi := span(w)
 	most := max(-lo, hi)
-	t.Reset()
-	for _, p := range factors {
-		for _, r := range factors {
-			s, z := offset(max(float32(hi*p)-float32(lo*r), 1e-12)/top, lo*r)
-			t.Add(s, 0, z, 0, top)
+	if !(bits == 4 && scale == safetensors.BF16 && t.Fill(rule, &kernel.Range{U: hi, V: lo, Most: top, Hi: top}, most)) {
+		t.Reset()
+		for _, p := range factors {
+			for _, r := range factors {
+				s, z := offset(max(float32(hi*p)-float32(lo*r), 1e-12)/top, lo*r)
+				t.Add(s, 0, z, 0, top)
+			}
 		}
 	}
 	t.Sift(w, d, most, top+1)
-	for i := range t.Len() {
-		if t.Worth(i) {
-			s, _, lowest := t.At(i)
-			try(s, 0-lowest)
-		}
+	for i := t.Next(0); i >= 0; i = t.Next(i + 1) {
+		s, _, lowest := t.At(i)
+		try(s, 0-lowest)
 	}
+	var around quant.IntGrid // whose neighbours were tried
 	for range 2 {
 		was := best
 		if s, ok := best.LeastSquares(w, d, most); ok {
 			try(offset(s, -best.Zero*s))
 		}
+		if best == around {
+			break
+		}
+		around = best
 		z := best.Zero
 		if z > 0 {
 			try(best.Scale, z-1)

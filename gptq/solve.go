@@ -93,41 +93,59 @@ func SearchGroup(w, d []float32, bits int, scale safetensors.DType, signed bool)
 	return search(new(kernel.Trials), w, d, bits, scale, signed)
 }
 
+// sweep calls add for m over every ratio.
+func sweep(add func(s float32), m float32, bits int) {
+	if bits == 8 {
+		for _, t := range [...]float32{127, 127.5, 128} {
+			add(m / t)
+		}
+	}
+	for _, t := range ratios {
+		add(m / (t * float32(int(1)<<bits) / 16))
+	}
+}
+
+// rules has the candidates of SearchGroup at 4 bits, without and with negative scales.
+var rules = [2]*kernel.Rule{kernel.NewRule(len(ratios), ratio), kernel.NewRule(2*len(ratios), ratio)}
+
+func ratio(i int) (p, q, den float32) {
+	if i < len(ratios) {
+		return 1, 0, ratios[i]
+	}
+	return -1, 0, ratios[i-len(ratios)]
+}
+
 // search is SearchGroup. Candidates that kernel.Trials proves to be worse than another are not tried.
 func search(t *kernel.Trials, w, d []float32, bits int, scale safetensors.DType, signed bool) quant.IntGrid {
 	var best quant.IntGrid
 	least := math.Inf(1)
 	try := func(s float32) {
 		g := quant.SymmetricGrid(quant.RoundScale(s, scale), bits)
+		if g == best {
+			return
+		}
 		if e := g.Error(w, d); e < least || best.Scale == 0 {
 			best, least = g, e
 		}
 	}
 	grid := quant.SymmetricGrid(0, bits)
-	add := func(s float32) { t.Add(quant.RoundScale(s, scale), 0, grid.Zero, 0, grid.Top) }
-	sweep := func(m float32) {
-		if bits == 8 {
-			for _, t := range [...]float32{127, 127.5, 128} {
-				add(m / t)
-			}
-		}
-		for _, t := range ratios {
-			add(m / (t * float32(int(1)<<bits) / 16))
-		}
-	}
 	most := abs(largest(w))
-	m := max(most, 1e-12)
-	t.Reset()
-	sweep(m)
+	r := rules[0]
 	if signed {
-		sweep(-m)
+		r = rules[1]
+	}
+	if !(bits == 4 && scale == safetensors.BF16 && t.Fill(r, &kernel.Range{U: most, Lo: -grid.Zero, Hi: grid.Top - grid.Zero}, most)) {
+		t.Reset()
+		add := func(s float32) { t.Add(quant.RoundScale(s, scale), 0, grid.Zero, 0, grid.Top) }
+		sweep(add, max(most, 1e-12), bits)
+		if signed {
+			sweep(add, -max(most, 1e-12), bits)
+		}
 	}
 	t.Sift(w, d, most, grid.Top+1)
-	for i := range t.Len() {
-		if t.Worth(i) {
-			s, _, _ := t.At(i)
-			try(s)
-		}
+	for i := t.Next(0); i >= 0; i = t.Next(i + 1) {
+		s, _, _ := t.At(i)
+		try(s)
 	}
 	for range 2 {
 		was := best

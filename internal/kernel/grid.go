@@ -12,9 +12,12 @@ type grids struct {
 	shifted    func(sums, inverse, lo, hi, sub, w []float32) // w of any length
 	survey     func(w []float32) (all, least uint32)
 	codeSums   func(fields [7]float32, w []float32) [4]float64
+	fill       func(x [8]float32, p, q, den, scale, inverse, sub, lowest, highest *[MaxTrials]float32)
+	sieve      func(x [4]float32, squares, scale, sub, low []float32) (least float32)
+	above      func(low []float32, bound float32) (mask uint64)
 }
 
-var gridsGeneric = grids{gridError, plainError, encode, encodeBF16, coarse, shifted, survey, codeSums}
+var gridsGeneric = grids{gridError, plainError, encode, encodeBF16, coarse, shifted, survey, codeSums, fill, sieve, above}
 
 // Grid is the grid of one group in a search: a weight x gets the code q = clamp(rint((x − Sub)/Scale + Add), Lo, Hi), ties
 // to even, and becomes (q − Off)·Scale + Bias. Scale is not 0; Lo and Hi are integers of at most 2^21.

@@ -624,6 +624,166 @@ done:
 	VZEROUPPER
 	RET
 
+// func fillAVX2(x [8]float32, p *[48]float32, q *[48]float32, den *[48]float32, scale *[48]float32, inverse *[48]float32, sub *[48]float32, lowest *[48]float32, highest *[48]float32)
+// Requires: AVX, AVX2
+TEXT ·fillAVX2(SB), NOSPLIT, $0-96
+	VBROADCASTSS x_0+0(FP), Y0
+	VBROADCASTSS x_1+4(FP), Y1
+	VBROADCASTSS x_2+8(FP), Y2
+	VBROADCASTSS x_3+12(FP), Y3
+	VBROADCASTSS x_4+16(FP), Y4
+	VBROADCASTSS x_5+20(FP), Y5
+	MOVQ         p+32(FP), AX
+	MOVQ         q+40(FP), CX
+	MOVQ         den+48(FP), DX
+	MOVQ         scale+56(FP), BX
+	MOVQ         inverse+64(FP), SI
+	MOVQ         sub+72(FP), DI
+	MOVQ         lowest+80(FP), R8
+	MOVQ         highest+88(FP), R9
+	MOVL         $0x00007fff, R10
+	VMOVD        R10, X6
+	VPBROADCASTD X6, Y6
+	MOVL         $0x00000001, R10
+	VMOVD        R10, X7
+	VPBROADCASTD X7, Y7
+	MOVL         $0xffff0000, R10
+	VMOVD        R10, X8
+	VPBROADCASTD X8, Y8
+	MOVL         $0x3f800000, R10
+	VMOVD        R10, X10
+	VPBROADCASTD X10, Y10
+	VXORPS       Y11, Y11, Y11
+	XORQ         R10, R10
+
+loop:
+	VMULPS       (AX)(R10*1), Y1, Y12
+	VADDPS       Y12, Y0, Y12
+	VMULPS       (CX)(R10*1), Y2, Y13
+	VADDPS       Y13, Y0, Y13
+	VSUBPS       Y13, Y12, Y14
+	VDIVPS       (DX)(R10*1), Y14, Y14
+	VPSRLD       $0x10, Y14, Y9
+	VPAND        Y7, Y9, Y9
+	VPADDD       Y6, Y9, Y9
+	VPADDD       Y9, Y14, Y14
+	VPAND        Y8, Y14, Y14
+	VMOVUPS      Y14, (BX)(R10*1)
+	VDIVPS       Y14, Y10, Y12
+	VMOVUPS      Y12, (SI)(R10*1)
+	VMULPS       Y13, Y3, Y12
+	VSUBPS       Y13, Y11, Y13
+	VDIVPS       Y14, Y13, Y13
+	VMULPS       Y14, Y4, Y14
+	VADDPS       Y14, Y12, Y12
+	VPSRLD       $0x10, Y12, Y9
+	VPAND        Y7, Y9, Y9
+	VPADDD       Y6, Y9, Y9
+	VPADDD       Y9, Y12, Y12
+	VPAND        Y8, Y12, Y12
+	VMOVUPS      Y12, (DI)(R10*1)
+	VMAXPS       Y11, Y13, Y13
+	VMINPS       Y5, Y13, Y13
+	VROUNDPS     $0x00, Y13, Y13
+	VBROADCASTSS x_6+24(FP), Y12
+	VSUBPS       Y13, Y12, Y12
+	VMOVUPS      Y12, (R8)(R10*1)
+	VBROADCASTSS x_7+28(FP), Y12
+	VSUBPS       Y13, Y12, Y12
+	VMOVUPS      Y12, (R9)(R10*1)
+	ADDQ         $0x20, R10
+	CMPQ         R10, $0xc0
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func sieveAVX2(x [4]float32, squares []float32, scale []float32, sub []float32, low []float32) (least float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·sieveAVX2(SB), NOSPLIT, $0-116
+	VBROADCASTSS x_0+0(FP), Y0
+	VBROADCASTSS x_1+4(FP), Y1
+	VBROADCASTSS x_2+8(FP), Y2
+	VBROADCASTSS x_3+12(FP), Y3
+	MOVQ         squares_base+16(FP), AX
+	MOVQ         scale_base+40(FP), CX
+	MOVQ         sub_base+64(FP), DX
+	MOVQ         low_base+88(FP), BX
+	MOVL         $0x7fffffff, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Y4
+	MOVL         $0x7f800000, SI
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Y5
+	MOVQ         squares_len+24(FP), SI
+	TESTQ        SI, SI
+	JZ           done
+
+loop:
+	VSQRTPS (AX), Y6
+	VANDPS  (CX), Y4, Y7
+	VMULPS  Y7, Y6, Y6
+	VANDPS  (DX), Y4, Y8
+	VADDPS  Y8, Y2, Y8
+	VMULPS  Y7, Y3, Y7
+	VADDPS  Y7, Y8, Y8
+	VMULPS  Y8, Y1, Y8
+	VMULPS  Y0, Y6, Y9
+	VSUBPS  Y9, Y6, Y7
+	VSUBPS  Y8, Y7, Y7
+	VMOVUPS Y7, (BX)
+	VADDPS  Y9, Y6, Y6
+	VADDPS  Y8, Y6, Y6
+	VMINPS  Y5, Y6, Y5
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	SUBQ    $0x08, SI
+	JNZ     loop
+
+done:
+	VEXTRACTF128 $0x01, Y5, X0
+	VMINPS       X0, X5, X5
+	VPERMILPS    $0x4e, X5, X0
+	VMINPS       X0, X5, X5
+	VPERMILPS    $0xb1, X5, X0
+	VMINPS       X0, X5, X5
+	MOVSS        X5, least+112(FP)
+	VZEROUPPER
+	RET
+
+// func aboveAVX2(low []float32, bound float32) (mask uint64)
+// Requires: AVX, AVX2
+TEXT ·aboveAVX2(SB), NOSPLIT, $0-40
+	MOVQ         low_base+0(FP), AX
+	MOVQ         low_len+8(FP), CX
+	LEAQ         (AX)(CX*4), AX
+	MOVL         $0x7f7fffff, CX
+	VMOVD        CX, X1
+	VPBROADCASTD X1, Y1
+	VBROADCASTSS bound+24(FP), Y0
+	XORQ         CX, CX
+	MOVQ         low_len+8(FP), BX
+	TESTQ        BX, BX
+	JZ           done
+
+loop:
+	SUBQ      $0x20, AX
+	VMOVUPS   (AX), Y2
+	VCMPPS    $0x1e, Y0, Y2, Y3
+	VCMPPS    $0x12, Y1, Y2, Y2
+	VANDPS    Y3, Y2, Y2
+	VMOVMSKPS Y2, DX
+	SHLQ      $0x08, CX
+	ORQ       DX, CX
+	SUBQ      $0x08, BX
+	JNZ       loop
+
+done:
+	MOVQ CX, mask+32(FP)
+	VZEROUPPER
+	RET
+
 // func gridErrorAVX512(g [7]float32, w []float32, d []float32) [8]float64
 // Requires: AVX, AVX512F
 TEXT ·gridErrorAVX512(SB), NOSPLIT, $0-144
@@ -1128,5 +1288,166 @@ done:
 	VPERMILPD     $0x01, X10, X0
 	VADDSD        X0, X10, X10
 	VMOVSD        X10, ret_3+80(FP)
+	VZEROUPPER
+	RET
+
+// func fillAVX512(x [8]float32, p *[48]float32, q *[48]float32, den *[48]float32, scale *[48]float32, inverse *[48]float32, sub *[48]float32, lowest *[48]float32, highest *[48]float32)
+// Requires: AVX, AVX512F
+TEXT ·fillAVX512(SB), NOSPLIT, $0-96
+	VBROADCASTSS x_0+0(FP), Z0
+	VBROADCASTSS x_1+4(FP), Z1
+	VBROADCASTSS x_2+8(FP), Z2
+	VBROADCASTSS x_3+12(FP), Z3
+	VBROADCASTSS x_4+16(FP), Z4
+	VBROADCASTSS x_5+20(FP), Z5
+	MOVQ         p+32(FP), AX
+	MOVQ         q+40(FP), CX
+	MOVQ         den+48(FP), DX
+	MOVQ         scale+56(FP), BX
+	MOVQ         inverse+64(FP), SI
+	MOVQ         sub+72(FP), DI
+	MOVQ         lowest+80(FP), R8
+	MOVQ         highest+88(FP), R9
+	MOVL         $0x00007fff, R10
+	VMOVD        R10, X6
+	VPBROADCASTD X6, Z6
+	MOVL         $0x00000001, R10
+	VMOVD        R10, X7
+	VPBROADCASTD X7, Z7
+	MOVL         $0xffff0000, R10
+	VMOVD        R10, X8
+	VPBROADCASTD X8, Z8
+	MOVL         $0x3f800000, R10
+	VMOVD        R10, X10
+	VPBROADCASTD X10, Z10
+	VXORPS       Y11, Y11, Y11
+	XORQ         R10, R10
+
+loop:
+	VMULPS       (AX)(R10*1), Z1, Z12
+	VADDPS       Z12, Z0, Z12
+	VMULPS       (CX)(R10*1), Z2, Z13
+	VADDPS       Z13, Z0, Z13
+	VSUBPS       Z13, Z12, Z14
+	VDIVPS       (DX)(R10*1), Z14, Z14
+	VPSRLD       $0x10, Z14, Z9
+	VPANDD       Z7, Z9, Z9
+	VPADDD       Z6, Z9, Z9
+	VPADDD       Z9, Z14, Z14
+	VPANDD       Z8, Z14, Z14
+	VMOVUPS      Z14, (BX)(R10*1)
+	VDIVPS       Z14, Z10, Z12
+	VMOVUPS      Z12, (SI)(R10*1)
+	VMULPS       Z13, Z3, Z12
+	VSUBPS       Z13, Z11, Z13
+	VDIVPS       Z14, Z13, Z13
+	VMULPS       Z14, Z4, Z14
+	VADDPS       Z14, Z12, Z12
+	VPSRLD       $0x10, Z12, Z9
+	VPANDD       Z7, Z9, Z9
+	VPADDD       Z6, Z9, Z9
+	VPADDD       Z9, Z12, Z12
+	VPANDD       Z8, Z12, Z12
+	VMOVUPS      Z12, (DI)(R10*1)
+	VMAXPS       Z11, Z13, Z13
+	VMINPS       Z5, Z13, Z13
+	VRNDSCALEPS  $0x00, Z13, Z13
+	VBROADCASTSS x_6+24(FP), Z12
+	VSUBPS       Z13, Z12, Z12
+	VMOVUPS      Z12, (R8)(R10*1)
+	VBROADCASTSS x_7+28(FP), Z12
+	VSUBPS       Z13, Z12, Z12
+	VMOVUPS      Z12, (R9)(R10*1)
+	ADDQ         $0x40, R10
+	CMPQ         R10, $0xc0
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func sieveAVX512(x [4]float32, squares []float32, scale []float32, sub []float32, low []float32) (least float32)
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·sieveAVX512(SB), NOSPLIT, $0-116
+	VBROADCASTSS x_0+0(FP), Z0
+	VBROADCASTSS x_1+4(FP), Z1
+	VBROADCASTSS x_2+8(FP), Z2
+	VBROADCASTSS x_3+12(FP), Z3
+	MOVQ         squares_base+16(FP), AX
+	MOVQ         scale_base+40(FP), CX
+	MOVQ         sub_base+64(FP), DX
+	MOVQ         low_base+88(FP), BX
+	MOVL         $0x7fffffff, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x7f800000, SI
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Z5
+	MOVQ         squares_len+24(FP), SI
+	TESTQ        SI, SI
+	JZ           done
+
+loop:
+	VSQRTPS (AX), Z6
+	VANDPS  (CX), Z4, Z7
+	VMULPS  Z7, Z6, Z6
+	VANDPS  (DX), Z4, Z8
+	VADDPS  Z8, Z2, Z8
+	VMULPS  Z7, Z3, Z7
+	VADDPS  Z7, Z8, Z8
+	VMULPS  Z8, Z1, Z8
+	VMULPS  Z0, Z6, Z9
+	VSUBPS  Z9, Z6, Z7
+	VSUBPS  Z8, Z7, Z7
+	VMOVUPS Z7, (BX)
+	VADDPS  Z9, Z6, Z6
+	VADDPS  Z8, Z6, Z6
+	VMINPS  Z5, Z6, Z5
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, SI
+	JNZ     loop
+
+done:
+	VEXTRACTF64X4 $0x01, Z5, Y0
+	VMINPS        Y0, Y5, Y5
+	VEXTRACTF128  $0x01, Y5, X0
+	VMINPS        X0, X5, X5
+	VPERMILPS     $0x4e, X5, X0
+	VMINPS        X0, X5, X5
+	VPERMILPS     $0xb1, X5, X0
+	VMINPS        X0, X5, X5
+	MOVSS         X5, least+112(FP)
+	VZEROUPPER
+	RET
+
+// func aboveAVX512(low []float32, bound float32) (mask uint64)
+// Requires: AVX, AVX512F
+TEXT ·aboveAVX512(SB), NOSPLIT, $0-40
+	MOVQ         low_base+0(FP), AX
+	MOVQ         low_len+8(FP), CX
+	LEAQ         (AX)(CX*4), AX
+	MOVL         $0x7f7fffff, CX
+	VMOVD        CX, X1
+	VPBROADCASTD X1, Z1
+	VBROADCASTSS bound+24(FP), Z0
+	XORQ         CX, CX
+	MOVQ         low_len+8(FP), BX
+	TESTQ        BX, BX
+	JZ           done
+
+loop:
+	SUBQ    $0x40, AX
+	VMOVUPS (AX), Z2
+	VCMPPS  $0x1e, Z0, Z2, K1
+	VCMPPS  $0x12, Z1, Z2, K1, K1
+	KMOVW   K1, DX
+	SHLQ    $0x10, CX
+	ORQ     DX, CX
+	SUBQ    $0x10, BX
+	JNZ     loop
+
+done:
+	MOVQ CX, mask+32(FP)
 	VZEROUPPER
 	RET

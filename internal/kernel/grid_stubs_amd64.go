@@ -28,6 +28,15 @@ func surveyAVX2(w []float32) (all uint32, least uint32)
 // codeSumsAVX2 adds up a multiple of 16 elements; codeSums is the specification, where its sums are exact.
 func codeSumsAVX2(g [7]float32, w []float32) [4]float64
 
+// fillAVX2 makes the candidates of a rule; fill is the specification.
+func fillAVX2(x [8]float32, p *[48]float32, q *[48]float32, den *[48]float32, scale *[48]float32, inverse *[48]float32, sub *[48]float32, lowest *[48]float32, highest *[48]float32)
+
+// sieveAVX2 bounds the errors of a multiple of 16 candidates; sieve is the specification.
+func sieveAVX2(x [4]float32, squares []float32, scale []float32, sub []float32, low []float32) (least float32)
+
+// aboveAVX2 compares a multiple of 16 elements, at most 64; above is the specification.
+func aboveAVX2(low []float32, bound float32) (mask uint64)
+
 // gridErrorAVX512 returns eight lanes of squared errors, of a multiple of 16 elements; gridError is the specification.
 func gridErrorAVX512(g [7]float32, w []float32, d []float32) [8]float64
 
@@ -51,3 +60,12 @@ func surveyAVX512(w []float32) (all uint32, least uint32)
 
 // codeSumsAVX512 adds up a multiple of 16 elements; codeSums is the specification, where its sums are exact.
 func codeSumsAVX512(g [7]float32, w []float32) [4]float64
+
+// fillAVX512 makes the candidates of a rule; fill is the specification.
+func fillAVX512(x [8]float32, p *[48]float32, q *[48]float32, den *[48]float32, scale *[48]float32, inverse *[48]float32, sub *[48]float32, lowest *[48]float32, highest *[48]float32)
+
+// sieveAVX512 bounds the errors of a multiple of 16 candidates; sieve is the specification.
+func sieveAVX512(x [4]float32, squares []float32, scale []float32, sub []float32, low []float32) (least float32)
+
+// aboveAVX512 compares a multiple of 16 elements, at most 64; above is the specification.
+func aboveAVX512(low []float32, bound float32) (mask uint64)

@@ -903,7 +903,7 @@ plain3:
 	RET
 
 // func pairsx2AVX2(p *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·pairsx2AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
@@ -1210,6 +1210,14 @@ step:
 	VADDPS       Y13, Y7, Y7
 	VMULPS       Y10, Y11, Y13
 	VADDPS       Y13, Y7, Y7
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	DECQ         R9

@@ -509,7 +509,7 @@ plain1:
 	RET
 
 // func pairsx2AVX512(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·pairsx2AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
@@ -648,6 +648,14 @@ step:
 	VADDPS       Z11, Z3, Z3
 	VMULPS       Z7, Z9, Z11
 	VADDPS       Z11, Z3, Z3
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	DECQ         R9
@@ -817,7 +825,7 @@ plain1:
 	RET
 
 // func pairsx4AVX512(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·pairsx4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
@@ -1053,6 +1061,14 @@ step:
 	VADDPS       Z15, Z7, Z7
 	VMULPS       Z11, Z13, Z15
 	VADDPS       Z15, Z7, Z7
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	DECQ         R10
@@ -1262,7 +1278,7 @@ plain1:
 	RET
 
 // func pairsx8AVX512(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·pairsx8AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
@@ -1691,6 +1707,14 @@ step:
 	VADDPS       Z23, Z15, Z15
 	VMULPS       Z19, Z21, Z23
 	VADDPS       Z23, Z15, Z15
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	ADDQ         $0x10, DI

@@ -235,7 +235,7 @@ plain1:
 	RET
 
 // func pairsx2BF16(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·pairsx2BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -339,6 +339,14 @@ step:
 	// VDPBF16PS Z6, Z5, Z3
 	LONG         $0x4856f262
 	WORD         $0xde52
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	DECQ         R9
@@ -508,7 +516,7 @@ plain1:
 	RET
 
 // func pairsx4BF16(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·pairsx4BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -693,6 +701,14 @@ step:
 	// VDPBF16PS Z10, Z9, Z7
 	LONG         $0x4836d262
 	WORD         $0xfa52
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	DECQ         R10
@@ -902,7 +918,7 @@ plain1:
 	RET
 
 // func pairsx8BF16(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·pairsx8BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -1248,6 +1264,14 @@ step:
 	// VDPBF16PS Z18, Z17, Z15
 	LONG         $0x40763262
 	WORD         $0xfa52
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	ADDQ         $0x10, DI
@@ -1538,7 +1562,7 @@ plain1:
 	RET
 
 // func pairsx12BF16(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·pairsx12BF16(SB), NOSPLIT, $8-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -2045,6 +2069,14 @@ step:
 	// VDPBF16PS Z26, Z25, Z23
 	LONG         $0x40368262
 	WORD         $0xfa52
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	ADDQ         $0x10, DI
@@ -2679,7 +2711,7 @@ plain1:
 	RET
 
 // func direct4x2BF16(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·direct4x2BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z5
@@ -2712,6 +2744,8 @@ block:
 step:
 	VMOVDQU32    (CX), Z5
 	VMOVDQU32    64(CX), Z6
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	VPERMW       Z4, Z5, Z7
 	VPERMW       Z4, Z6, Z8
@@ -2967,7 +3001,7 @@ plain1:
 	RET
 
 // func direct4x4BF16(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·direct4x4BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z9
@@ -3009,6 +3043,8 @@ block:
 step:
 	VMOVDQU32    (CX), Z9
 	VMOVDQU32    64(CX), Z10
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	VPERMW       Z8, Z9, Z11
 	VPERMW       Z8, Z10, Z12
@@ -3376,7 +3412,7 @@ plain1:
 	RET
 
 // func direct4x8BF16(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·direct4x8BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z17
@@ -3435,6 +3471,8 @@ block:
 step:
 	VMOVDQU32    (CX), Z17
 	VMOVDQU32    64(CX), Z18
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	VPERMW       Z16, Z17, Z19
 	VPERMW       Z16, Z18, Z20

@@ -504,7 +504,7 @@ nobias:
 	RET
 
 // func codes4x2AVX2(p *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·codes4x2AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -644,6 +644,8 @@ step:
 	VPMADDUBSW   Y11, Y10, Y10
 	VPMADDWD     Y0, Y10, Y10
 	VPADDD       Y10, Y9, Y9
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	DECQ         R9
@@ -788,7 +790,7 @@ nobias:
 	RET
 
 // func codes8x2AVX2(p *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·codes8x2AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -995,6 +997,10 @@ step:
 	VPMADDUBSW   Y13, Y11, Y11
 	VPMADDWD     Y2, Y11, Y11
 	VPADDD       Y11, Y10, Y10
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
 	DECQ         R9

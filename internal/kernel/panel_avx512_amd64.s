@@ -171,7 +171,7 @@ nobias:
 	RET
 
 // func codes4x2AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·codes4x2AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -253,6 +253,8 @@ step:
 	VPMADDUBSW   Z7, Z8, Z6
 	VPMADDWD     Z0, Z6, Z6
 	VPADDD       Z6, Z5, Z5
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	DECQ         R9
@@ -353,7 +355,7 @@ nobias:
 	RET
 
 // func codes4x4AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·codes4x4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -474,6 +476,8 @@ step:
 	VPMADDUBSW   Z11, Z12, Z10
 	VPMADDWD     Z0, Z10, Z10
 	VPADDD       Z10, Z9, Z9
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	DECQ         R10
@@ -608,7 +612,7 @@ nobias:
 	RET
 
 // func codes4x8AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·codes4x8AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -806,6 +810,8 @@ step:
 	VPMADDUBSW   Z19, Z20, Z18
 	VPMADDWD     Z0, Z18, Z18
 	VPADDD       Z18, Z17, Z17
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI
@@ -1197,7 +1203,7 @@ nobias:
 	RET
 
 // func codes8x4AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·codes8x4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -1376,6 +1382,10 @@ step:
 	VPMADDUBSW   Z15, Z12, Z11
 	VPMADDWD     Z2, Z11, Z11
 	VPADDD       Z11, Z10, Z10
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
 	DECQ         R10
@@ -1510,7 +1520,7 @@ nobias:
 	RET
 
 // func codes8x8AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·codes8x8AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -1814,6 +1824,10 @@ step:
 	VPMADDUBSW   Z23, Z20, Z19
 	VPMADDWD     Z2, Z19, Z19
 	VPADDD       Z19, Z18, Z18
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI

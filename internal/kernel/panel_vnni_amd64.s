@@ -163,7 +163,7 @@ nobias:
 	RET
 
 // func codes4x2VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·codes4x2VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
@@ -227,6 +227,8 @@ step:
 	VPBROADCASTD 4(DX)(BX*1), Z6
 	VPDPBUSD     Z6, Z5, Z3
 	VPDPBUSD     Z6, Z7, Z4
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	DECQ         R9
@@ -327,7 +329,7 @@ nobias:
 	RET
 
 // func codes4x4VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·codes4x4VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
@@ -414,6 +416,8 @@ step:
 	VPBROADCASTD 4(DX)(SI*1), Z10
 	VPDPBUSD     Z10, Z9, Z7
 	VPDPBUSD     Z10, Z11, Z8
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	DECQ         R10
@@ -548,7 +552,7 @@ nobias:
 	RET
 
 // func codes4x8VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·codes4x8VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
@@ -680,6 +684,8 @@ step:
 	VPBROADCASTD 4(DI)(SI*1), Z18
 	VPDPBUSD     Z18, Z17, Z15
 	VPDPBUSD     Z18, Z19, Z16
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI
@@ -1033,7 +1039,7 @@ nobias:
 	RET
 
 // func codes8x4VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·codes8x4VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -1114,6 +1120,10 @@ step:
 	VPBROADCASTD 4(DX)(SI*1), Z10
 	VPDPBUSD     Z10, Z8, Z6
 	VPDPBUSD     Z10, Z9, Z7
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
 	DECQ         R10
@@ -1248,7 +1258,7 @@ nobias:
 	RET
 
 // func codes8x8VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·codes8x8VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -1374,6 +1384,10 @@ step:
 	VPBROADCASTD 4(DI)(SI*1), Z18
 	VPDPBUSD     Z18, Z16, Z14
 	VPDPBUSD     Z18, Z17, Z15
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI
@@ -1577,7 +1591,7 @@ nobias:
 	RET
 
 // func codes8x12VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·codes8x12VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -1748,6 +1762,10 @@ step:
 	VPBROADCASTD 4(R8)(SI*1), Z26
 	VPDPBUSD     Z26, Z24, Z22
 	VPDPBUSD     Z26, Z25, Z23
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI

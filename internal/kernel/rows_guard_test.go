@@ -47,7 +47,7 @@ func testGuardPagesOfQuantizers(t *testing.T) {
 			var c Trials
 			c.Add(1, 0, 8, 0, 15)
 			c.Add(1.5, 0.5, 0, -8, 7)
-			if c.Sift(w, nil, max(hi, -lo), 16); !c.Worth(0) {
+			if c.Sift(w, nil, max(hi, -lo), 16); c.Next(0) != 0 {
 				t.Fatalf("length %d: an exact grid is sifted out", n)
 			}
 

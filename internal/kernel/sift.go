@@ -5,14 +5,16 @@ import (
 	"math/bits"
 )
 
+// lanes has a number for every candidate.
+type lanes = [MaxTrials]float32
+
 // Trials are the candidates of a search for the grid of one group, at most MaxTrials. Off is Add and Bias is Sub in all.
 type Trials struct {
-	n                        int
-	shifted                  bool // one has a Sub
-	worth                    [MaxTrials]bool
-	scale, inverse, sub      [MaxTrials]float32
-	lowest, highest, squares [MaxTrials]float32
-	errors                   [MaxTrials]float64
+	n                                    int
+	shifted                              bool   // one has a Sub
+	worth                                uint64 // a bit for each
+	scale, inverse, sub, lowest, highest lanes
+	squares, low                         lanes
 }
 
 // MaxTrials is the room for candidates.
@@ -20,9 +22,6 @@ const MaxTrials = 48
 
 // Reset forgets the candidates.
 func (t *Trials) Reset() { t.n, t.shifted = 0, false }
-
-// Len returns their number.
-func (t *Trials) Len() int { return t.n }
 
 // Add appends a candidate.
 func (t *Trials) Add(scale, sub, add, lo, hi float32) {
@@ -35,51 +34,41 @@ func (t *Trials) Add(scale, sub, add, lo, hi float32) {
 // At returns the scale of candidate i, its Sub and its Lo − Add.
 func (t *Trials) At(i int) (scale, sub, lowest float32) { return t.scale[i], t.sub[i], t.lowest[i] }
 
-// Worth reports whether the error of candidate i, as GridError has it, can be the smallest or equal to it.
-func (t *Trials) Worth(i int) bool { return t.worth[i] }
+// Next returns the first candidate from i on whose error, as GridError has it, can be the smallest or equal to it, or -1.
+func (t *Trials) Next(i int) int {
+	if rest := t.worth >> i << i; rest != 0 {
+		return bits.TrailingZeros64(rest)
+	}
+	return -1
+}
 
-// Sift prepares Worth for the weights w of the group, of which the largest magnitude is most, and their d. steps is the number
+// Sift prepares Next for the weights w of the group, of which the largest magnitude is most, and their d. steps is the number
 // of codes. With a d that is not nil every candidate is worth a trial.
 //
 // The error of every candidate is taken once in units of its step, roughly: E/s² ≈ A = Σ (q − y)² with y = (x − Sub)·(1/s),
 // float32 throughout. Both this and the arithmetic of GridError are within a few roundings of the real numbers, each at most
 // 2^-24 of the largest in sight, B = (most + |Sub|)/s + steps; and where they choose different codes, these are equally near
 // but for such roundings. Of one term the roots therefore differ by less than 2^-19·B, and by the triangle inequality those of
-// the sums by less than √n·2^-19·B, besides the rounding of the sum itself, (n+2)·2^-24 of A.
+// the sums by less than √n·2^-19·B, besides the rounding of the sum itself, (n+2)·2^-24 of A, half as much of its root. The
+// roundings on the way to the bounds are less than the other half and fourteen more.
 func (t *Trials) Sift(w, d []float32, most, steps float32) {
+	all := uint64(1)<<t.n - 1
 	// Nothing may be so large or small that roundings are not relative.
-	if d != nil || !(most >= 0x1p-40 && most <= 0x1p40) || len(w) > 1<<16 {
-		for i := range t.n {
-			t.worth[i] = true
-		}
+	if t.worth = all; d != nil || !(most >= 0x1p-40 && most <= 0x1p40) || len(w) > 1<<16 {
 		return
 	}
-	for i := t.n; i&15 != 0; i++ {
-		t.inverse[i], t.sub[i], t.lowest[i], t.highest[i] = 0, 0, 0, 0
-	}
 	n := (t.n + 15) &^ 15
+	for i := t.n; i < n; i++ { // lanes of nothing: no bound is as low as theirs, NaN
+		t.scale[i], t.inverse[i], t.sub[i], t.lowest[i], t.highest[i] = float32(math.Inf(1)), 0, 0, 0, 0
+	}
 	if t.shifted {
 		active.shifted(t.squares[:n], t.inverse[:n], t.lowest[:n], t.highest[:n], t.sub[:n], w)
 	} else {
 		active.coarse(t.squares[:n], t.inverse[:n], t.lowest[:n], t.highest[:n], w)
 	}
-	best, least := 0, math.Inf(1)
-	for i, a := range t.squares[:t.n] {
-		s := float64(t.scale[i])
-		e := float64(a) * (s * s)
-		if t.errors[i] = e; e < least {
-			best, least = i, e
-		}
-	}
-	root, rounding := math.Sqrt(float64(len(w)))*0x1p-19, float64(len(w)+2)*0x1p-24
-	slack := func(i int) float64 {
-		return root * float64(most+abs(t.sub[i])+steps*abs(t.scale[i]))
-	}
-	bound := math.Sqrt(least*(1+rounding)) + slack(best)
-	for i, e := range t.errors[:t.n] {
-		limit := bound + slack(i)
-		t.worth[i] = !(e*(1-rounding) > limit*limit) || e > math.MaxFloat32
-	}
+	root, rounding := float32(math.Sqrt(float64(len(w))))*0x1p-19, float32(len(w)+16)*0x1p-24
+	least := active.sieve([4]float32{rounding, root, most, steps}, t.squares[:n], t.scale[:n], t.sub[:n], t.low[:n])
+	t.worth = all &^ active.above(t.low[:n], least)
 }
 
 func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }

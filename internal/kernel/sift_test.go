@@ -70,12 +70,12 @@ func testSift(t *testing.T) {
 			if e := GridError(&grids[i], w, nil); e < least {
 				best, least = i, e
 			}
-			if c.Worth(i) {
+			if c.Next(i) == i {
 				tried++
 			}
 			all++
 		}
-		if !c.Worth(best) {
+		if c.Next(best) != best {
 			t.Fatalf("%v of %d weights is sifted out, the best of %d, with an error of %v", grids[best], len(w), len(grids), least)
 		}
 	}
@@ -176,7 +176,7 @@ func FuzzSift(f *testing.F) {
 				best, least = i, e
 			}
 		}
-		if !c.Worth(best) {
+		if c.Next(best) != best {
 			t.Fatalf("%v is sifted out", grids[best])
 		}
 	})

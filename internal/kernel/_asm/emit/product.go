@@ -205,3 +205,17 @@ func Floats(p Register, name string, ptr, group Register, bytes int, to []Regist
 	}
 	Label(name + "done")
 }
+
+// ahead is how far in front weights are fetched, in bytes.
+const ahead = 2048
+
+// Fetch asks for what so many steps will read later, for products of several tokens: they take so long over a step that
+// the processor does not see the next ones. One token is better off without.
+func Fetch(codes Register, tokens, steps int) {
+	if tokens == 1 {
+		return
+	}
+	for off := 0; off < steps*StepBytes; off += 64 {
+		PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
+	}
+}

@@ -22,6 +22,9 @@ func main() {
 		coarse("shifted", wide, true)
 		survey(wide)
 		codeSums(wide)
+		fill(wide)
+		sieve(wide)
+		above(wide)
 	}
 	Generate()
 }
@@ -208,15 +211,7 @@ func storeBytes(x [2]VecVirtual, to Register) {
 
 // roundBF16 returns a function that rounds float32 to bfloat16 in place, NaN excepted.
 func roundBF16(vector func() VecVirtual) func(VecVirtual) {
-	r := GP32()
-	constant := func(bits uint32) VecVirtual {
-		v := vector()
-		MOVL(U32(bits), r)
-		VMOVD(r, v.AsX())
-		VPBROADCASTD(v.AsX(), v)
-		return v
-	}
-	half, one, upper, odd := constant(0x7fff), constant(1), constant(0xffff0000), vector()
+	half, one, upper, odd := constant(vector, 0x7fff), constant(vector, 1), constant(vector, 0xffff0000), vector()
 	and := func(x, y, to Op) { VPAND(x, y, to) }
 	if half.Size() == 64 {
 		and = func(x, y, to Op) { VPANDD(x, y, to) }

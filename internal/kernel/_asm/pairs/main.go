@@ -145,6 +145,7 @@ func pairs(a isa, tokens int) {
 				k.multiply(x, 4*i, list)
 			})
 		}
+		Fetch(codes[0], tokens, 4)
 		ADDQ(U32(4*StepBytes), codes[0])
 		x.Advance(16)
 	})
@@ -171,6 +172,7 @@ func direct4(a isa, tokens, panels int, numbers Mem) {
 			VMOVDQU32(Mem{Base: codes[i/a.parts()], Disp: i % a.parts() * a.bytes()}, v)
 		}
 		for _, c := range codes {
+			Fetch(c, tokens, 1)
 			ADDQ(U32(StepBytes), c)
 		}
 		// Bits 0 and 8 begin the columns 0, 2 and 1, 3 of the step, bits 4 and 12 the columns 4, 6 and 5, 7.

@@ -104,6 +104,7 @@ func codes4(a isa, tokens int) {
 			k.multiply(acc, x, 0, lo)
 			k.multiply(k.second(acc), x, 4, hi)
 		})
+		Fetch(codes, tokens, 1)
 		ADDQ(U32(StepBytes), codes)
 		x.Advance(8)
 	})
@@ -132,6 +133,7 @@ func codes8(a isa, tokens int) {
 				k.multiply(sums, x, 4*i, list)
 			})
 		}
+		Fetch(codes, tokens, 2)
 		ADDQ(U32(2*StepBytes), codes)
 		x.Advance(8)
 	})
