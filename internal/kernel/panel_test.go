@@ -437,7 +437,7 @@ func BenchmarkPanel(b *testing.B) {
 	}
 }
 
-// Decoding reads panels from memory, one after the other.
+// Decoding reads panels from memory, one after the other, and their scales and biases beside them.
 func BenchmarkPanelStream(b *testing.B) {
 	memory, err := mmap.Memory(256 << 20) // more than any cache
 	if err != nil {
@@ -447,31 +447,43 @@ func BenchmarkPanelStream(b *testing.B) {
 	for i := range memory {
 		memory[i] = byte(i * 7)
 	}
+	const k, together = 2048, 16
 	for _, bits := range []int{4, 8} {
-		for _, k := range []int{2048, 5632} {
-			c := randomPanels(rand.New(rand.NewPCG(8, 8)), bits, 1, slices.Repeat([]int{128 / PanelStep}, k/128), "symmetric", Float16)
-			size, part := len(c.Codes), len(c.Scales)
-			count := len(memory) / (size + part)
-			codes, scales := memory[:count*size], memory[count*size:]
-			run := func(name string, f func()) {
-				b.Run(fmt.Sprintf("%s-%dbit/k=%d", name, bits, k), func(b *testing.B) {
-					b.SetBytes(int64(count * (size + part)))
-					for b.Loop() {
-						for i := range count {
-							c.Codes, c.Scales = codes[i*size:(i+1)*size], scales[i*part:(i+1)*part]
-							f()
+		for _, group := range []int{128, 64, 32} {
+			for _, zero := range []string{"symmetric", "integer", "float"} {
+				c := randomPanels(rand.New(rand.NewPCG(8, 8)), bits, 1, slices.Repeat([]int{group / PanelStep}, k/group), zero, Float16)
+				sizes := []int{together * len(c.Codes), together * len(c.Scales), together * len(c.Zeros), together * len(c.Biases)}
+				whole := sizes[0] + sizes[1] + sizes[2] + sizes[3]
+				count := len(memory) / whole
+				fields := []*[]byte{&c.Codes, &c.Scales, &c.Zeros, &c.Biases}
+				c.Panels, c.Y = together, make([]float32, together*PanelRows)
+				run := func(name string, f func()) {
+					b.Run(fmt.Sprintf("%s-%dbit-g%d/%s", name, bits, group, zero), func(b *testing.B) {
+						b.SetBytes(int64(count * whole))
+						for b.Loop() {
+							for i := range count {
+								at := 0
+								for j, size := range sizes {
+									if size > 0 {
+										*fields[j] = memory[at+i*size : at+(i+1)*size]
+									}
+									at += count * size
+								}
+								f()
+							}
 						}
-					}
-				})
-			}
-			c.asInt8(1)
-			if bits == 4 {
+					})
+				}
+				c.asInt8(1)
+				if bits == 8 {
+					run("int8", func() { c.Codes8(1) })
+					continue
+				}
 				run("int8", func() { c.Codes4(1, nil) })
-				c.asPairs(1)
-				scratch := make([]byte, 4*size)
-				run("bf16", func() { c.Codes4Pairs(1, scratch) })
-			} else {
-				run("int8", func() { c.Codes8(1) })
+				if !Unpacks(1) {
+					c.asPairs(1)
+					run("bf16", func() { c.Codes4Pairs(1, nil) })
+				}
 			}
 		}
 	}
