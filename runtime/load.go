@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nibble/hf"
+	"nibble/quant"
 )
 
 // job is matrices to read: one, or gate and up that share panels.
@@ -36,6 +37,7 @@ func (m *Model) load(l *reader) (err error) {
 			return err
 		}
 	}
+	defer quant.KeepBuffers()()
 	if err := l.parallel(len(jobs), func(i int) error { return l.lay(jobs[i].sources...) }); err != nil {
 		return err
 	}

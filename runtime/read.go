@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -227,12 +226,16 @@ func (s *source) fillCodes(scales, biases []float32) error {
 		if err != nil {
 			return err
 		}
+		defer x.Recycle()
+		packed := 0 // rows whose codes are in their panels
 		for i := range rows {
 			r := base + row + i - s.row0
 			if r < 0 {
 				continue
 			}
-			s.packCodes(r, x.Codes[i*s.k:(i+1)*s.k], padded)
+			if i >= packed {
+				packed = i + s.packCodes(r, x.Codes[i*s.k:], padded)
+			}
 			for g := range s.cols.groups {
 				cell, from := s.cell(r, g), i*s.cols.groups+g
 				scales[cell] = x.Scales[from]
@@ -302,45 +305,6 @@ func grouped(groupOf []int32, groups int) (starts []int, order []int32) {
 		next[g]++
 	}
 	return starts, order
-}
-
-// packCodes puts the codes of row r, which are in file order, into its panel.
-func (m *matrix) packCodes(r int, codes, padded []uint8) {
-	if m.order != nil {
-		for _, s := range m.cols.spans {
-			for i := range s.n {
-				padded[s.at+i] = codes[m.order[s.lo+i]]
-			}
-		}
-		codes = padded
-	} else if m.cols.padded != m.k {
-		pad(m.cols, padded, codes)
-		codes = padded
-	}
-	panel, lane := m.place(r)
-	to := m.raw[panel*m.panelBytes()+4*lane:]
-	if m.storage == codes8 {
-		for i := 0; i+4 <= len(codes); i += 4 {
-			copy(to[i/4*kernel.StepBytes:][:4], codes[i:])
-		}
-		return
-	}
-	for i := 0; i+8 <= len(codes); i += 8 {
-		v := binary.LittleEndian.Uint64(codes[i:])
-		binary.LittleEndian.PutUint32(to[i/8*kernel.StepBytes:], uint32(v)|uint32(v>>32)<<4)
-	}
-}
-
-// packPairs puts a padded row of bfloat16 into its panel.
-func (m *matrix) packPairs(r int, row []byte) {
-	panel, lane := m.place(r)
-	to := m.raw[panel*m.panelBytes()+4*lane:]
-	for i := 0; i+8 <= len(row); i += 8 {
-		v := binary.LittleEndian.Uint64(row[i:])
-		at := i / 4 * kernel.StepBytes
-		binary.LittleEndian.PutUint32(to[at:], uint32(v&0xffff|v>>32&0xffff<<16))
-		binary.LittleEndian.PutUint32(to[at+kernel.StepBytes:], uint32(v>>16&0xffff|v>>48<<16))
-	}
 }
 
 // smallest returns the smallest type that holds all values exactly.
