@@ -2,7 +2,9 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"nibble/build"
 	"nibble/demo"
@@ -86,18 +88,29 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// Threads that meet at a barrier, again and again: the time of one meeting.
+// Threads that meet at a barrier, again and again: the time of one meeting, and its median over runs of meetings, which a
+// processor that is taken away for a while does not change.
 func BenchmarkBarrier(b *testing.B) {
+	const meetings = 64
 	for _, size := range []int{2, 4} {
 		b.Run(fmt.Sprintf("threads=%d", size), func(b *testing.B) {
 			t := startTeam(size)
 			defer t.close()
+			var runs []time.Duration
 			b.ResetTimer()
-			t.run(func(int) {
-				for range b.N {
-					t.barrier()
+			t.run(func(tid int) {
+				for n := 0; n < b.N; n += meetings {
+					start := time.Now()
+					for range meetings {
+						t.barrier()
+					}
+					if tid == 0 {
+						runs = append(runs, time.Since(start))
+					}
 				}
 			})
+			slices.Sort(runs)
+			b.ReportMetric(float64(runs[len(runs)/2].Nanoseconds())/meetings, "ns/median")
 		})
 	}
 }
