@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"nibble/internal/machine"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -38,7 +39,7 @@ func newTeam(size int, cpus []int) (*team, error) {
 		go func() {
 			var err error
 			if !t.own {
-				err = pin(cpus[tid%len(cpus)])
+				err = machine.Pin(cpus[tid%len(cpus)])
 			}
 			failed <- err
 			for range c {

@@ -31,7 +31,7 @@ var (
 	panelsBF16 = panels{
 		codes4: panelsVNNI.codes4, codes8: panelsVNNI.codes8,
 		pairs:      []tile{{1, pairsx1BF16}, {2, pairsx2BF16}, {4, pairsx4BF16}, {8, pairsx8BF16}, {12, pairsx12BF16}},
-		direct4:    []tile{{1, direct4x1BF16}, {2, direct4x2BF16}, {4, direct4x4BF16}, {8, direct4x8BF16}},
+		direct4:    []tile{{1, direct4One}, {2, direct4x2BF16}, {4, direct4x4BF16}, {8, direct4x8BF16}},
 		roundPairs: roundPairsAVX512, unpack8: unpack8AVX512, pairs4: pairs4AVX512, pairs8: pairs8AVX512,
 	}
 )
