@@ -67,7 +67,6 @@ type Product struct {
 
 	Panels int64
 	Groups int64
-	size   int64 // bytes of a panel
 }
 
 // tile is a kernel for a number of tokens.

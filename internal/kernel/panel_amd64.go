@@ -31,28 +31,10 @@ var (
 	panelsBF16 = panels{
 		codes4: panelsVNNI.codes4, codes8: panelsVNNI.codes8,
 		pairs:      []tile{{1, pairsx1BF16}, {2, pairsx2BF16}, {4, pairsx4BF16}, {8, pairsx8BF16}, {12, pairsx12BF16}},
-		direct4:    []tile{{1, direct4One}, {2, direct4x2BF16}, {4, direct4x4BF16}, {8, direct4x8BF16}},
+		direct4:    []tile{{1, direct4x1BF16}, {2, direct4x2BF16}, {4, direct4x4BF16}, {8, direct4x8BF16}},
 		roundPairs: roundPairsAVX512, unpack8: unpack8AVX512, pairs4: pairs4AVX512, pairs8: pairs8AVX512,
 	}
 )
-
-// direct4One multiplies panels by one token, two at a time as long as there are two.
-func direct4One(p *Product) {
-	all := *p
-	p.size = int64(len(p.Codes)) / p.Panels
-	if even := p.Panels &^ 1; even > 0 {
-		p.Panels = even
-		direct4x1BF16Twin(p)
-	}
-	if all.Panels&1 > 0 {
-		last := all.Panels - 1
-		part := func(b []byte) []byte { return b[int64(len(b))/all.Panels*last:] }
-		p.Codes, p.Scales, p.Zeros, p.Biases = part(all.Codes), part(all.Scales), part(all.Zeros), part(all.Biases)
-		p.Y, p.Panels = all.Y[last*PanelRows:], 1
-		direct4x1BF16(p)
-	}
-	*p = all
-}
 
 // These are Codes4 and Codes8 for the number of tokens behind the x; codes4 and codes8 are the specification.
 
@@ -158,9 +140,6 @@ func pairsx12BF16(p *Product)
 
 //go:noescape
 func direct4x1BF16(p *Product)
-
-//go:noescape
-func direct4x1BF16Twin(p *Product)
 
 //go:noescape
 func direct4x2BF16(p *Product)

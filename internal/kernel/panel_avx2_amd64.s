@@ -223,11 +223,10 @@ nobias:
 	DECQ         R9
 	JNZ          block
 	MOVQ         280(AX), DI
-	IMUL3Q       $0x00000020, DI, DI
-	ADDQ         BX, DI
-	MOVQ         DI, BX
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
 	ADDQ         $0x00000080, SI
-	SUBQ         $0x01, DX
+	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -494,11 +493,10 @@ nobias:
 	DECQ         R9
 	JNZ          block
 	MOVQ         280(AX), DI
-	IMUL3Q       $0x00000020, DI, DI
-	ADDQ         BX, DI
-	MOVQ         DI, BX
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
 	ADDQ         $0x00000080, SI
-	SUBQ         $0x01, DX
+	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET

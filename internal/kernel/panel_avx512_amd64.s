@@ -161,11 +161,10 @@ nobias:
 	DECQ         R9
 	JNZ          block
 	MOVQ         280(AX), DI
-	IMUL3Q       $0x00000020, DI, DI
-	ADDQ         BX, DI
-	MOVQ         DI, BX
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
 	ADDQ         $0x00000080, SI
-	SUBQ         $0x01, DX
+	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -1193,11 +1192,10 @@ nobias:
 	DECQ         R9
 	JNZ          block
 	MOVQ         280(AX), DI
-	IMUL3Q       $0x00000020, DI, DI
-	ADDQ         BX, DI
-	MOVQ         DI, BX
+	SHLQ         $0x05, DI
+	ADDQ         DI, BX
 	ADDQ         $0x00000080, SI
-	SUBQ         $0x01, DX
+	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET

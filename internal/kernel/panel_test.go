@@ -34,7 +34,6 @@ func TestProductOffsets(t *testing.T) {
 		"Y":       {unsafe.Offsetof(p.Y), 248},
 		"Panels":  {unsafe.Offsetof(p.Panels), 272},
 		"Groups":  {unsafe.Offsetof(p.Groups), 280},
-		"size":    {unsafe.Offsetof(p.size), 288},
 		"block":   {unsafe.Sizeof(Block{}), 8},
 	} {
 		if at[0] != at[1] {

@@ -25,7 +25,6 @@ const (
 	OffY       = 248
 	OffPanels  = 272
 	OffGroups  = 280
-	OffSize    = 288
 )
 
 // PanelRows is the number of rows of a panel, StepBytes the size of a step of them.
@@ -47,10 +46,10 @@ type Panel struct {
 	group, y Register // where it begins among scales, in elements, and among results, in bytes; nil for the only one
 }
 
-// Panels runs body over all panels, so many at a time, of a product of one token, or with 0 over the only one.
-func Panels(p Register, together int, body func(at Panel)) {
+// Panels runs body over all panels, of a product of one token, or over the only one.
+func Panels(p Register, several bool, body func(at Panel)) {
 	at := Panel{p: p}
-	if together == 0 {
+	if !several {
 		body(at)
 	} else {
 		count := Field(p, OffPanels)
@@ -59,32 +58,15 @@ func Panels(p Register, together int, body func(at Panel)) {
 		XORQ(at.y, at.y)
 		Label("panel")
 		body(at)
-		next := at.behind(together)
-		MOVQ(next, at.group)
-		ADDQ(U32(4*PanelRows*together), at.y)
-		SUBQ(Imm(uint64(together)), count)
+		groups := Field(p, OffGroups)
+		SHLQ(Imm(5), groups)
+		ADDQ(groups, at.group)
+		ADDQ(U32(4*PanelRows), at.y)
+		DECQ(count)
 		JNZ(LabelRef("panel"))
 	}
 	VZEROUPPER()
 	RET()
-}
-
-// behind returns where the panel so many behind this one begins among scales.
-func (a Panel) behind(panels int) Register {
-	g := Field(a.p, OffGroups)
-	IMUL3Q(U32(PanelRows*panels), g, g)
-	ADDQ(a.group, g)
-	return g
-}
-
-// Behind returns the panel so many behind this one.
-func (a Panel) Behind(panels int) Panel {
-	if panels == 0 {
-		return a
-	}
-	y := GP64()
-	LEAQ(Mem{Base: a.y, Disp: 4 * PanelRows * panels}, y)
-	return Panel{a.p, a.behind(panels), y}
 }
 
 // Y returns the address of the panel's results.

@@ -64,9 +64,8 @@ func main() {
 			DATA(4*i, U32(i))
 		}
 		for _, t := range []int{1, 2, 4, 8} {
-			direct4(bf16, t, 1, numbers)
+			direct4(bf16, t, numbers)
 		}
-		direct4(bf16, 1, 2, numbers)
 	}
 	Generate()
 }
@@ -87,20 +86,16 @@ type product struct {
 	high   VecPhysical // a mask of the upper halves of float32, without bf16
 }
 
-func begin(a isa, name, doc string, tokens, panels int) *product {
+func begin(a isa, name, doc string, tokens int) *product {
 	name = fmt.Sprintf("%sx%d%s", name, tokens, a.name)
-	if panels > 1 {
-		name += "Twin"
-		doc += " of two panels at a time"
-	}
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	Doc(fmt.Sprintf("%s is %s for %d tokens; pairs is the specification.", name, doc, tokens))
-	k := &product{isa: a, p: Load(Param("p"), GP64()), panels: panels, free: ymm, acc: make([][]VecPhysical, tokens)}
+	k := &product{isa: a, p: Load(Param("p"), GP64()), free: ymm, acc: make([][]VecPhysical, tokens)}
 	if a.wide {
 		k.free = zmm
 	}
 	for t := range k.acc {
-		k.acc[t] = k.take(panels * a.parts())
+		k.acc[t] = k.take(a.parts())
 	}
 	if !a.bf16 {
 		k.high = k.take(1)[0]
@@ -133,28 +128,28 @@ func fill(r VecPhysical, v uint32) {
 
 // pairs multiplies pairs of a panel by the activations of so many tokens.
 func pairs(a isa, tokens int) {
-	k := begin(a, "pairs", "Pairs", tokens, 1)
-	k.blocks(func(x Rows, codes []Register) {
+	k := begin(a, "pairs", "Pairs", tokens)
+	k.blocks(func(x Rows, codes Register) {
 		for i := range 4 {
 			k.together(func(list []lane) {
 				for j := range list {
 					l := &list[j]
 					l.v = k.take(1)[0]
-					move(a, Mem{Base: codes[0], Disp: i*StepBytes + l.part*a.bytes()}, l.v)
+					move(a, Mem{Base: codes, Disp: i*StepBytes + l.part*a.bytes()}, l.v)
 				}
 				k.multiply(x, 4*i, list)
 			})
 		}
-		Fetch(codes[0], tokens, 4)
-		ADDQ(U32(4*StepBytes), codes[0])
+		Fetch(codes, tokens, 4)
+		ADDQ(U32(4*StepBytes), codes)
 		x.Advance(16)
 	})
 }
 
-// direct4 multiplies 4-bit codes less mid, of one panel or two, whose chains of additions run beside one another; numbers
-// are 0 to 15. A table turns codes into bfloat16; of each 16 bits it sees but the lowest five.
-func direct4(a isa, tokens, panels int, numbers Mem) {
-	k := begin(a, "direct4", "Codes4Pairs", tokens, panels)
+// direct4 multiplies 4-bit codes less mid; numbers are 0 to 15. A table turns codes into bfloat16; of each 16 bits it sees
+// but the lowest five.
+func direct4(a isa, tokens int, numbers Mem) {
+	k := begin(a, "direct4", "Codes4Pairs", tokens)
 	table := k.take(1)[0]
 	k.borrow(func() {
 		v, w := k.take(1)[0], k.take(1)[0]
@@ -166,15 +161,13 @@ func direct4(a isa, tokens, panels int, numbers Mem) {
 		VPMOVDW(v, table.AsY())
 		VINSERTI64X4(Imm(1), table.AsY(), table, table)
 	})
-	k.blocks(func(x Rows, codes []Register) {
+	k.blocks(func(x Rows, codes Register) {
 		w := k.take(len(k.acc[0]))
-		for i, v := range w {
-			VMOVDQU32(Mem{Base: codes[i/a.parts()], Disp: i % a.parts() * a.bytes()}, v)
+		for part, v := range w {
+			VMOVDQU32(Mem{Base: codes, Disp: part * a.bytes()}, v)
 		}
-		for _, c := range codes {
-			Fetch(c, tokens, 1)
-			ADDQ(U32(StepBytes), c)
-		}
+		Fetch(codes, tokens, 1)
+		ADDQ(U32(StepBytes), codes)
 		// Bits 0 and 8 begin the columns 0, 2 and 1, 3 of the step, bits 4 and 12 the columns 4, 6 and 5, 7.
 		for i, bit := range []uint64{0, 8, 4, 12} {
 			k.borrow(func() {
@@ -250,18 +243,9 @@ func (k *product) multiply(x Rows, disp int, w []lane) {
 }
 
 // blocks runs over all blocks; body multiplies PanelStep columns and moves on.
-func (k *product) blocks(body func(x Rows, codes []Register)) {
-	codes := []Register{Field(k.p, OffCodes)}
-	together := 0
-	if len(k.acc) == 1 {
-		together = k.panels
-	}
-	if k.panels > 1 {
-		second := Field(k.p, OffSize)
-		ADDQ(codes[0], second)
-		codes = append(codes, second)
-	}
-	Panels(k.p, together, func(at Panel) {
+func (k *product) blocks(body func(x Rows, codes Register)) {
+	codes := Field(k.p, OffCodes)
+	Panels(k.p, len(k.acc) == 1, func(at Panel) {
 		x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), len(k.acc))
 		k.clear(at.Y())
 		for t := range k.acc {
@@ -271,18 +255,10 @@ func (k *product) blocks(body func(x Rows, codes []Register)) {
 		}
 		Blocks(k.p, func(block, row Register) {
 			Steps(block, func() { k.borrow(func() { body(x, codes) }) })
-			for i := range k.acc[0] {
-				panel := at.Behind(i / k.parts())
-				k.borrow(func() { k.finish(i, row, panel.Group(block), panel.Y()) })
+			for part := range k.parts() {
+				k.borrow(func() { k.finish(part, row, at.Group(block), at.Y()) })
 			}
 		})
-		if k.panels > 1 { // the first of the next two is behind the second
-			ends := GP64()
-			MOVQ(codes[1], ends)
-			SUBQ(codes[0], ends)
-			MOVQ(codes[1], codes[0])
-			ADDQ(ends, codes[1])
-		}
 	})
 }
 
@@ -290,15 +266,14 @@ func (k *product) blocks(body func(x Rows, codes []Register)) {
 func (k *product) clear(y Register) {
 	v := k.acc[0][0]
 	zero(k.isa, v)
-	for i := 0; i < max(len(k.acc), k.panels)*StepBytes; i += k.bytes() {
+	for i := 0; i < len(k.acc)*StepBytes; i += k.bytes() {
 		move(k.isa, v, Mem{Base: y, Disp: i})
 	}
 }
 
 // finish adds the sums of a block, of some rows, to the results, and begins anew.
-func (k *product) finish(sums int, row, group, y Register) {
-	label := func(name string) string { return fmt.Sprintf("%s%d", name, sums) }
-	part := sums % k.parts() // of its panel
+func (k *product) finish(part int, row, group, y Register) {
+	label := func(name string) string { return fmt.Sprintf("%s%d", name, part) }
 	scales := Field(k.p, OffScales)
 	TESTQ(scales, scales)
 	JZ(LabelRef(label("plain")))
@@ -313,7 +288,7 @@ func (k *product) finish(sums int, row, group, y Register) {
 	VCVTDQ2PS(s, s)
 	totals := Row(k.p, OffTotals, row)
 	for t := range k.acc {
-		sum := k.acc[t][sums]
+		sum := k.acc[t][part]
 		VBROADCASTSS(Mem{Base: totals, Disp: 4 * t}, total)
 		VMULPS(total, s, v)
 		VADDPS(v, sum, sum)
@@ -321,7 +296,7 @@ func (k *product) finish(sums int, row, group, y Register) {
 	Label(label("centred"))
 	k.floats(label("scales"), part, scales, group, s)
 	for t := range k.acc {
-		VMULPS(s, k.acc[t][sums], k.acc[t][sums])
+		VMULPS(s, k.acc[t][part], k.acc[t][part])
 	}
 	biases := Field(k.p, OffBiases)
 	TESTQ(biases, biases)
@@ -329,14 +304,14 @@ func (k *product) finish(sums int, row, group, y Register) {
 	k.floats(label("biases"), part, biases, group, s)
 	totals = Row(k.p, OffTotals, row)
 	for t := range k.acc {
-		sum := k.acc[t][sums]
+		sum := k.acc[t][part]
 		VBROADCASTSS(Mem{Base: totals, Disp: 4 * t}, total)
 		VMULPS(s, total, v)
 		VADDPS(v, sum, sum)
 	}
 	Label(label("plain"))
 	for t := range k.acc {
-		sum, at := k.acc[t][sums], Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
+		sum, at := k.acc[t][part], Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
 		VADDPS(at, sum, sum)
 		VMOVUPS(sum, at)
 		zero(k.isa, sum)

@@ -239,7 +239,7 @@ func (k *product) add(sum, b, w, times Register) {
 // blocks runs over all blocks; body multiplies PanelStep columns and moves on.
 func (k *product) blocks(body func(acc accumulators, x Rows, codes Register)) {
 	codes := Field(k.p, OffCodes)
-	Panels(k.p, k.several(), func(at Panel) {
+	Panels(k.p, k.tokens == 1, func(at Panel) {
 		x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), k.tokens)
 		k.clear(at.Y())
 		Blocks(k.p, func(block, row Register) {
@@ -254,14 +254,6 @@ func (k *product) blocks(body func(acc accumulators, x Rows, codes Register)) {
 			k.finish(acc, row, at.Group(block), at.Y())
 		})
 	})
-}
-
-// several is how many panels a pass over Panels takes at a time.
-func (k *product) several() int {
-	if k.tokens == 1 {
-		return 1
-	}
-	return 0
 }
 
 // With one token the chain of additions to one register would take longer than its weights: a second one takes every other.
