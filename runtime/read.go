@@ -39,7 +39,7 @@ func (l *reader) share(c *columns) *columns {
 }
 
 // stripSize is about how many elements are read at a time: formats that keep columns together are slow in narrow strips.
-const stripSize = 12 << 20
+const stripSize = 6 << 20
 
 // strips runs f over n rows of k elements in strips.
 func strips(n, k int, f func(row, rows int) error) error {

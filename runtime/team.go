@@ -2,10 +2,11 @@ package runtime
 
 import (
 	"errors"
-	"nibble/internal/machine"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
+
+	"nibble/internal/machine"
 )
 
 // team is a pool of threads that walk through a step together. It starts once; a step creates no goroutine.
