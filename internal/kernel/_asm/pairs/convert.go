@@ -11,13 +11,13 @@ import (
 )
 
 // unpack turns codes of so many bits less mid into pairs.
-func unpack(a isa, bits int) {
-	name := fmt.Sprintf("pairs%d%s", bits, a.name)
+func unpack(a ISA, bits int) {
+	name := fmt.Sprintf("pairs%d%s", bits, a.Name)
 	TEXT(name, NOSPLIT, "func(dst, src []byte, mid int64)")
 	Doc(fmt.Sprintf("%s turns codes less mid into pairs; pairs%d is the specification.", name, bits))
 	dst, src, n := Load(Param("dst").Base(), GP64()), Load(Param("src").Base(), GP64()), Load(Param("src").Len(), GP64())
 	r := ymm
-	if a.wide {
+	if a.Wide {
 		r = zmm
 	}
 	v, first, second, mid, mask, high := r[0], r[1], r[2], r[3], r[4], r[5]
@@ -31,27 +31,27 @@ func unpack(a isa, bits int) {
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
 	Label("loop")
-	for part := range a.parts() {
-		move(a, Mem{Base: src, Disp: part * a.bytes()}, v)
+	for part := range a.Parts() {
+		a.Move(Mem{Base: src, Disp: part * a.Bytes()}, v)
 		for i, bit := range shifts {
 			for at, to := range []VecPhysical{first, second} {
 				if shift := bit + uint64(16*at); shift == 0 {
-					and(a, mask, v, to)
+					a.And(mask, v, to)
 				} else {
 					VPSRLD(Imm(shift), v, to)
-					and(a, mask, to, to)
+					a.And(mask, to, to)
 				}
 				VPSUBD(mid, to, to)
 				VCVTDQ2PS(to, to)
 			}
 			VPSRLD(Imm(16), first, first)
-			and(a, high, second, second)
-			if a.wide {
+			a.And(high, second, second)
+			if a.Wide {
 				VPORD(first, second, second)
 			} else {
 				VPOR(first, second, second)
 			}
-			move(a, second, Mem{Base: dst, Disp: i*StepBytes + part*a.bytes()})
+			a.Move(second, Mem{Base: dst, Disp: i*StepBytes + part*a.Bytes()})
 		}
 	}
 	ADDQ(U32(StepBytes), src)
@@ -64,24 +64,24 @@ func unpack(a isa, bits int) {
 }
 
 // round rounds float32 to bfloat16 in the order of pairs and adds the results up in sixteen lanes.
-func round(a isa) {
-	TEXT("roundPairs"+a.name, NOSPLIT, "func(dst []byte, x []float32) [16]float32")
-	Doc("roundPairs" + a.name + " rounds values to bfloat16, a multiple of 16; roundPairs is the specification.")
+func round(a ISA) {
+	TEXT("roundPairs"+a.Name, NOSPLIT, "func(dst []byte, x []float32) [16]float32")
+	Doc("roundPairs" + a.Name + " rounds values to bfloat16, a multiple of 16; roundPairs is the specification.")
 	dst, x, n := Load(Param("dst").Base(), GP64()), Load(Param("x").Base(), GP64()), Load(Param("x").Len(), GP64())
 	words := GLOBL("words", RODATA|NOPTR) // of each four the order 0, 2, 1, 3
 	for i := range 4 {
 		DATA(8*i, U64([]uint64{0x0706030205040100, 0x0f0e0b0a0d0c0908}[i%2]))
 	}
-	parts := 64 / a.bytes()
+	parts := 64 / a.Bytes()
 	r := ymm
-	if a.wide {
+	if a.Wide {
 		r = zmm
 	}
 	sums, values := r[:parts], r[parts:2*parts]
 	r = r[2*parts:]
 	odd, half, quiet, mask, order := r[0], r[1], r[2], r[3], r[4]
 	for _, s := range sums {
-		zero(a, s)
+		a.Zero(s)
 	}
 	fill(half, 0x7fff)
 	fill(quiet, 0x400000)
@@ -92,16 +92,16 @@ func round(a isa) {
 	Label("loop")
 	for i, v := range values {
 		nan := r[5]
-		move(a, Mem{Base: x, Disp: i * a.bytes()}, v)
-		if a.wide {
+		a.Move(Mem{Base: x, Disp: i * a.Bytes()}, v)
+		if a.Wide {
 			VCMPPS(Imm(3), v, v, K1)
 		} else {
 			VCMPPS(Imm(3), v, v, nan)
 		}
 		VPSRLD(Imm(16), v, odd)
-		and(a, mask, odd, odd)
+		a.And(mask, odd, odd)
 		VPADDD(half, odd, odd)
-		if a.wide {
+		if a.Wide {
 			VPADDD(v, odd, odd)
 			VPORD(quiet, v, v)
 			VMOVDQA32(v, K1, odd)
@@ -115,7 +115,7 @@ func round(a isa) {
 		VADDPS(odd, sums[i], sums[i])
 	}
 	packed := values[0].AsY()
-	if a.wide {
+	if a.Wide {
 		VPMOVDW(values[0], packed)
 	} else {
 		VPACKUSDW(values[1], values[0], packed)
@@ -129,7 +129,7 @@ func round(a isa) {
 	JNZ(LabelRef("loop"))
 	Label("done")
 	for i, s := range sums {
-		VMOVUPS(s, result(i*a.bytes()))
+		VMOVUPS(s, result(i*a.Bytes()))
 	}
 	VZEROUPPER()
 	RET()

@@ -13,58 +13,34 @@ import (
 	. "nibble/internal/kernel/asm/emit"
 )
 
-// isa is what a set of kernels may use.
-type isa struct {
-	name string
-	wide bool // ZMM registers, else YMM
-	bf16 bool // VDPBF16PS
-}
-
-var (
-	avx2   = isa{name: "AVX2"}
-	avx512 = isa{name: "AVX512", wide: true}
-	bf16   = isa{name: "BF16", wide: true, bf16: true}
-)
-
-// bytes returns the size of a register.
-func (a isa) bytes() int {
-	if a.wide {
-		return 64
-	}
-	return 32
-}
-
-// parts is the number of registers for the rows of a panel.
-func (a isa) parts() int { return StepBytes / a.bytes() }
-
 func main() {
 	set := flag.String("set", "", "which instructions to write for")
 	flag.Parse()
 	ConstraintExpr("!purego")
 	switch *set {
 	case "avx2":
-		unpack(avx2, 4)
-		unpack(avx2, 8)
-		round(avx2)
-		pairs(avx2, 1)
-		pairs(avx2, 2)
+		unpack(AVX2, 4)
+		unpack(AVX2, 8)
+		round(AVX2)
+		pairs(AVX2, 1)
+		pairs(AVX2, 2)
 	case "avx512":
-		unpack(avx512, 4)
-		unpack(avx512, 8)
-		round(avx512)
+		unpack(AVX512, 4)
+		unpack(AVX512, 8)
+		round(AVX512)
 		for _, t := range []int{1, 2, 4, 8} {
-			pairs(avx512, t)
+			pairs(AVX512, t)
 		}
 	case "bf16":
 		for _, t := range []int{1, 2, 4, 8, 12} {
-			pairs(bf16, t)
+			pairs(BF16, t)
 		}
 		numbers := GLOBL("codes", RODATA|NOPTR)
 		for i := range 16 {
 			DATA(4*i, U32(i))
 		}
 		for _, t := range []int{1, 2, 4, 8} {
-			direct4(bf16, t, numbers)
+			direct4(BF16, t, numbers)
 		}
 	}
 	Generate()
@@ -78,7 +54,7 @@ var (
 
 // product is a kernel that is being written.
 type product struct {
-	isa
+	ISA
 	p      Register
 	panels int             // that are multiplied side by side, by one token
 	acc    [][]VecPhysical // of each token and part of the panel
@@ -86,18 +62,18 @@ type product struct {
 	high   VecPhysical // a mask of the upper halves of float32, without bf16
 }
 
-func begin(a isa, name, doc string, tokens int) *product {
-	name = fmt.Sprintf("%sx%d%s", name, tokens, a.name)
+func begin(a ISA, name, doc string, tokens int) *product {
+	name = fmt.Sprintf("%sx%d%s", name, tokens, a.Name)
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	Doc(fmt.Sprintf("%s is %s for %d tokens; pairs is the specification.", name, doc, tokens))
-	k := &product{isa: a, p: Load(Param("p"), GP64()), free: ymm, acc: make([][]VecPhysical, tokens)}
-	if a.wide {
+	k := &product{ISA: a, p: Load(Param("p"), GP64()), free: ymm, acc: make([][]VecPhysical, tokens)}
+	if a.Wide {
 		k.free = zmm
 	}
 	for t := range k.acc {
-		k.acc[t] = k.take(a.parts())
+		k.acc[t] = k.take(a.Parts())
 	}
-	if !a.bf16 {
+	if !a.BF16 {
 		k.high = k.take(1)[0]
 		fill(k.high, 0xffff0000)
 	}
@@ -127,7 +103,7 @@ func fill(r VecPhysical, v uint32) {
 }
 
 // pairs multiplies pairs of a panel by the activations of so many tokens.
-func pairs(a isa, tokens int) {
+func pairs(a ISA, tokens int) {
 	k := begin(a, "pairs", "Pairs", tokens)
 	k.blocks(func(x Rows, codes Register) {
 		for i := range 4 {
@@ -135,7 +111,7 @@ func pairs(a isa, tokens int) {
 				for j := range list {
 					l := &list[j]
 					l.v = k.take(1)[0]
-					move(a, Mem{Base: codes, Disp: i*StepBytes + l.part*a.bytes()}, l.v)
+					a.Move(Mem{Base: codes, Disp: i*StepBytes + l.part*a.Bytes()}, l.v)
 				}
 				k.multiply(x, 4*i, list)
 			})
@@ -148,7 +124,7 @@ func pairs(a isa, tokens int) {
 
 // direct4 multiplies 4-bit codes less mid; numbers are 0 to 15. A table turns codes into bfloat16; of each 16 bits it sees
 // but the lowest five.
-func direct4(a isa, tokens int, numbers Mem) {
+func direct4(a ISA, tokens int, numbers Mem) {
 	k := begin(a, "direct4", "Codes4Pairs", tokens)
 	table := k.take(1)[0]
 	k.borrow(func() {
@@ -164,7 +140,7 @@ func direct4(a isa, tokens int, numbers Mem) {
 	k.blocks(func(x Rows, codes Register) {
 		w := k.take(len(k.acc[0]))
 		for part, v := range w {
-			VMOVDQU32(Mem{Base: codes, Disp: part * a.bytes()}, v)
+			VMOVDQU32(Mem{Base: codes, Disp: part * a.Bytes()}, v)
 		}
 		Fetch(codes, tokens, 1)
 		ADDQ(U32(StepBytes), codes)
@@ -198,10 +174,10 @@ type lane struct {
 // together calls f with lanes without registers: all at once if there are registers for them, else one by one.
 func (k *product) together(f func(list []lane)) {
 	var list []lane
-	for part := range k.parts() {
+	for part := range k.Parts() {
 		list = append(list, lane{part: part})
 	}
-	if k.wide {
+	if k.Wide {
 		k.borrow(func() { f(list) })
 		return
 	}
@@ -213,7 +189,7 @@ func (k *product) together(f func(list []lane)) {
 // multiply adds the products of a pair of columns of every row, with those of x at disp.
 func (k *product) multiply(x Rows, disp int, w []lane) {
 	b := k.take(1)[0]
-	if k.bf16 {
+	if k.BF16 {
 		for t := range k.acc {
 			VPBROADCASTD(x.At(t, disp), b)
 			for _, l := range w {
@@ -225,12 +201,12 @@ func (k *product) multiply(x Rows, disp int, w []lane) {
 	first := k.take(len(w))
 	for i, l := range w {
 		VPSLLD(Imm(16), l.v, first[i])
-		and(k.isa, k.high, l.v, l.v)
+		k.And(k.high, l.v, l.v)
 	}
 	second, v := k.take(1)[0], k.take(1)[0]
 	for t := range k.acc {
 		VPBROADCASTD(x.At(t, disp), b)
-		and(k.isa, k.high, b, second)
+		k.And(k.high, b, second)
 		VPSLLD(Imm(16), b, b)
 		for i, l := range w {
 			sum := k.acc[t][l.part]
@@ -250,12 +226,12 @@ func (k *product) blocks(body func(x Rows, codes Register)) {
 		k.clear(at.Y())
 		for t := range k.acc {
 			for _, v := range k.acc[t] {
-				zero(k.isa, v)
+				k.Zero(v)
 			}
 		}
 		Blocks(k.p, func(block, row Register) {
 			Steps(block, func() { k.borrow(func() { body(x, codes) }) })
-			for part := range k.parts() {
+			for part := range k.Parts() {
 				k.borrow(func() { k.finish(part, row, at.Group(block), at.Y()) })
 			}
 		})
@@ -265,9 +241,9 @@ func (k *product) blocks(body func(x Rows, codes Register)) {
 // clear sets the results to zero.
 func (k *product) clear(y Register) {
 	v := k.acc[0][0]
-	zero(k.isa, v)
-	for i := 0; i < len(k.acc)*StepBytes; i += k.bytes() {
-		move(k.isa, v, Mem{Base: y, Disp: i})
+	k.Zero(v)
+	for i := 0; i < len(k.acc)*StepBytes; i += k.Bytes() {
+		k.Move(v, Mem{Base: y, Disp: i})
 	}
 }
 
@@ -282,7 +258,7 @@ func (k *product) finish(part int, row, group, y Register) {
 	zeros := Field(k.p, OffZeros)
 	TESTQ(zeros, zeros)
 	JZ(LabelRef(label("centred")))
-	VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.bytes() / 4}, v)
+	VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.Bytes() / 4}, v)
 	VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, s)
 	VPSUBD(v, s, s)
 	VCVTDQ2PS(s, s)
@@ -311,41 +287,16 @@ func (k *product) finish(part int, row, group, y Register) {
 	}
 	Label(label("plain"))
 	for t := range k.acc {
-		sum, at := k.acc[t][part], Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
+		sum, at := k.acc[t][part], Mem{Base: y, Disp: t*StepBytes + part*k.Bytes()}
 		VADDPS(at, sum, sum)
 		VMOVUPS(sum, at)
-		zero(k.isa, sum)
+		k.Zero(sum)
 	}
 }
 
 // floats reads the part of the scales or biases of a group that belongs to a register.
 func (k *product) floats(name string, part int, ptr, group Register, to VecPhysical) {
 	rows := GP64()
-	LEAQ(Mem{Base: group, Disp: part * k.bytes() / 4}, rows)
-	Floats(k.p, name, ptr, rows, k.bytes(), []Register{to})
-}
-
-func move(a isa, from, to Op) {
-	if a.wide {
-		VMOVDQU32(from, to)
-	} else {
-		VMOVDQU(from, to)
-	}
-}
-
-// and sets c to a and b.
-func and(i isa, a, b, c Op) {
-	if i.wide {
-		VPANDD(a, b, c)
-	} else {
-		VPAND(a, b, c)
-	}
-}
-
-func zero(a isa, v Op) {
-	if a.wide {
-		VPXORD(v, v, v)
-	} else {
-		VPXOR(v, v, v)
-	}
+	LEAQ(Mem{Base: group, Disp: part * k.Bytes() / 4}, rows)
+	Floats(k.p, name, ptr, rows, k.Bytes(), []Register{to})
 }

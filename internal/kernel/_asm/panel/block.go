@@ -19,7 +19,7 @@ func (k *product) offsets(acc accumulators, sums, group Register) {
 	JMP(LabelRef("offsets"))
 	Label("zeros")
 	for part, v := range z {
-		VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.bytes() / 4}, v)
+		VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.Bytes() / 4}, v)
 	}
 	Label("offsets")
 	b := k.vec()
@@ -34,7 +34,7 @@ func (k *product) offsets(acc accumulators, sums, group Register) {
 // finish adds the sums of a block to the results.
 func (k *product) finish(acc accumulators, row, group, y Register) {
 	s := k.panel()
-	Floats(k.p, "scales", Field(k.p, OffScales), group, k.bytes(), s)
+	Floats(k.p, "scales", Field(k.p, OffScales), group, k.Bytes(), s)
 	for t := range acc {
 		for part, v := range acc[t] {
 			VCVTDQ2PS(v, v)
@@ -44,7 +44,7 @@ func (k *product) finish(acc accumulators, row, group, y Register) {
 	biases := Field(k.p, OffBiases)
 	TESTQ(biases, biases)
 	JZ(LabelRef("nobias"))
-	Floats(k.p, "biases", biases, group, k.bytes(), s)
+	Floats(k.p, "biases", biases, group, k.Bytes(), s)
 	sums := Row(k.p, OffSums, row)
 	for t := range acc {
 		sum, v := k.vec(), k.vec()
@@ -61,7 +61,7 @@ func (k *product) finish(acc accumulators, row, group, y Register) {
 		x := k.vec()
 		VBROADCASTSS(Mem{Base: scales, Disp: 4 * t}, x)
 		for part, v := range acc[t] {
-			at := Mem{Base: y, Disp: t*StepBytes + part*k.bytes()}
+			at := Mem{Base: y, Disp: t*StepBytes + part*k.Bytes()}
 			VMULPS(x, v, v)
 			VADDPS(at, v, v)
 			VMOVUPS(v, at)
@@ -70,22 +70,23 @@ func (k *product) finish(acc accumulators, row, group, y Register) {
 }
 
 // unpack8 turns 4-bit codes into 8-bit codes.
-func unpack8(a isa) {
-	TEXT("unpack8"+a.name, NOSPLIT, "func(dst, src []byte)")
-	Doc("unpack8" + a.name + " turns 4-bit codes into 8-bit codes; unpack8 is the specification.")
+func unpack8(a ISA) {
+	TEXT("unpack8"+a.Name, NOSPLIT, "func(dst, src []byte)")
+	Doc("unpack8" + a.Name + " turns 4-bit codes into 8-bit codes; unpack8 is the specification.")
 	dst, src, n := Load(Param("dst").Base(), GP64()), Load(Param("src").Base(), GP64()), Load(Param("src").Len(), GP64())
-	mask := (&product{isa: a}).constant(0x0f0f0f0f)
+	k := &product{ISA: a}
+	mask := k.constant(0x0f0f0f0f)
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
 	Label("loop")
-	for part := range a.parts() {
-		lo, hi := a.vec(), a.vec()
-		move(a, Mem{Base: src, Disp: part * a.bytes()}, hi)
-		and(a, mask, hi, lo)
+	for part := range a.Parts() {
+		lo, hi := k.vec(), k.vec()
+		a.Move(Mem{Base: src, Disp: part * a.Bytes()}, hi)
+		a.And(mask, hi, lo)
 		VPSRLD(Imm(4), hi, hi)
-		and(a, mask, hi, hi)
-		move(a, lo, Mem{Base: dst, Disp: part * a.bytes()})
-		move(a, hi, Mem{Base: dst, Disp: StepBytes + part*a.bytes()})
+		a.And(mask, hi, hi)
+		a.Move(lo, Mem{Base: dst, Disp: part * a.Bytes()})
+		a.Move(hi, Mem{Base: dst, Disp: StepBytes + part*a.Bytes()})
 	}
 	ADDQ(U32(StepBytes), src)
 	ADDQ(U32(2*StepBytes), dst)

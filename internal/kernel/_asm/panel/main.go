@@ -13,38 +13,6 @@ import (
 	. "nibble/internal/kernel/asm/emit"
 )
 
-// isa is what a set of kernels may use.
-type isa struct {
-	name string
-	wide bool // ZMM registers, else YMM
-	vnni bool
-}
-
-var (
-	avx2   = isa{name: "AVX2"}
-	avx512 = isa{name: "AVX512", wide: true}
-	vnni   = isa{name: "VNNI", wide: true, vnni: true}
-)
-
-// bytes returns the size of a register.
-func (a isa) bytes() int {
-	if a.wide {
-		return 64
-	}
-	return 32
-}
-
-// vec takes a free register.
-func (a isa) vec() Register {
-	if a.wide {
-		return ZMM()
-	}
-	return YMM()
-}
-
-// parts is the number of registers for the rows of a panel.
-func (a isa) parts() int { return StepBytes / a.bytes() }
-
 func main() {
 	set := flag.String("set", "", "which instructions to write for")
 	flag.Parse()
@@ -52,52 +20,52 @@ func main() {
 	switch *set {
 	case "avx2":
 		for _, t := range []int{1, 2} {
-			codes4(avx2, t)
-			codes8(avx2, t)
+			codes4(AVX2, t)
+			codes8(AVX2, t)
 		}
-		unpack8(avx2)
+		unpack8(AVX2)
 	case "avx512":
 		for _, t := range []int{1, 2, 4, 8} {
-			codes4(avx512, t)
+			codes4(AVX512, t)
 		}
 		for _, t := range []int{1, 4, 8} {
-			codes8(avx512, t)
+			codes8(AVX512, t)
 		}
-		unpack8(avx512)
+		unpack8(AVX512)
 	case "vnni":
 		for _, t := range []int{1, 2, 4, 8} {
-			codes4(vnni, t)
+			codes4(VNNI, t)
 		}
 		for _, t := range []int{1, 4, 8, 12} {
-			codes8(vnni, t)
+			codes8(VNNI, t)
 		}
 	}
 	Generate()
 }
 
 // codes4 multiplies 4-bit codes of a panel by the int8 activations of so many tokens.
-func codes4(a isa, tokens int) {
-	TEXT(fmt.Sprintf("codes4x%d%s", tokens, a.name), NOSPLIT, "func(p *byte)")
-	Doc(fmt.Sprintf("codes4x%d%s is Codes4 for %d tokens; codes4 is the specification.", tokens, a.name, tokens))
+func codes4(a ISA, tokens int) {
+	TEXT(fmt.Sprintf("codes4x%d%s", tokens, a.Name), NOSPLIT, "func(p *byte)")
+	Doc(fmt.Sprintf("codes4x%d%s is Codes4 for %d tokens; codes4 is the specification.", tokens, a.Name, tokens))
 	k := begin(a, tokens)
 	mask := k.constant(0x0f0f0f0f)
 	var high Register
-	if k.sixteenfold = k.tokens == 1 && k.vnni; k.sixteenfold {
+	if k.sixteenfold = k.tokens == 1 && k.VNNI; k.sixteenfold {
 		high = k.constant(0xf0f0f0f0)
 	}
 	k.blocks(func(acc accumulators, x Rows, codes Register) {
 		k.together(func(list []lane) {
 			var lo, hi []lane
 			for _, l := range list {
-				h := a.vec()
-				l.v = a.vec()
-				move(a, Mem{Base: codes, Disp: l.part * a.bytes()}, h)
-				and(a, mask, h, l.v)
+				h := k.vec()
+				l.v = k.vec()
+				a.Move(Mem{Base: codes, Disp: l.part * a.Bytes()}, h)
+				a.And(mask, h, l.v)
 				if k.sixteenfold {
-					and(a, high, h, h)
+					a.And(high, h, h)
 				} else {
 					VPSRLD(Imm(4), h, h)
-					and(a, mask, h, h)
+					a.And(mask, h, h)
 				}
 				lo, hi = append(lo, l), append(hi, lane{l.part, h})
 			}
@@ -111,11 +79,11 @@ func codes4(a isa, tokens int) {
 }
 
 // codes8 multiplies 8-bit codes of a panel by the int8 activations of so many tokens.
-func codes8(a isa, tokens int) {
-	TEXT(fmt.Sprintf("codes8x%d%s", tokens, a.name), NOSPLIT, "func(p *byte)")
-	Doc(fmt.Sprintf("codes8x%d%s is Codes8 for %d tokens; codes8 is the specification.", tokens, a.name, tokens))
+func codes8(a ISA, tokens int) {
+	TEXT(fmt.Sprintf("codes8x%d%s", tokens, a.Name), NOSPLIT, "func(p *byte)")
+	Doc(fmt.Sprintf("codes8x%d%s is Codes8 for %d tokens; codes8 is the specification.", tokens, a.Name, tokens))
 	k := begin(a, tokens)
-	if !a.vnni {
+	if !a.VNNI {
 		k.nibble, k.sixteens = k.constant(0x0f0f0f0f), k.constant(0x00100010)
 	}
 	k.blocks(func(acc accumulators, x Rows, codes Register) {
@@ -123,8 +91,8 @@ func codes8(a isa, tokens int) {
 			k.together(func(list []lane) {
 				for j := range list {
 					l := &list[j]
-					l.v = a.vec()
-					move(a, Mem{Base: codes, Disp: i*StepBytes + l.part*a.bytes()}, l.v)
+					l.v = k.vec()
+					a.Move(Mem{Base: codes, Disp: i*StepBytes + l.part*a.Bytes()}, l.v)
 				}
 				sums := acc
 				if i == 1 {
@@ -148,10 +116,10 @@ type lane struct {
 // together calls f with lanes without registers: all at once if there are registers for them, else one by one.
 func (k *product) together(f func(list []lane)) {
 	var list []lane
-	for part := range k.parts() {
+	for part := range k.Parts() {
 		list = append(list, lane{part: part})
 	}
-	if k.wide {
+	if k.Wide {
 		f(list)
 		return
 	}
@@ -165,7 +133,7 @@ type accumulators [][]Register
 
 // product is the part that all integer products share.
 type product struct {
-	isa
+	ISA
 	tokens           int
 	p                Register
 	nibble, sixteens Register // of 8-bit codes without VNNI
@@ -175,19 +143,27 @@ type product struct {
 	sixteenfold bool
 }
 
-func begin(a isa, tokens int) *product {
-	k := &product{isa: a, tokens: tokens, p: Load(Param("p"), GP64())}
-	if !a.vnni {
+func begin(a ISA, tokens int) *product {
+	k := &product{ISA: a, tokens: tokens, p: Load(Param("p"), GP64())}
+	if !a.VNNI {
 		k.ones = k.constant(0x00010001)
 	}
 	return k
+}
+
+// vec takes a free register.
+func (k *product) vec() Register {
+	if k.Wide {
+		return ZMM()
+	}
+	return YMM()
 }
 
 // constant fills a register.
 func (k *product) constant(v uint32) Register {
 	c := GP32()
 	MOVL(U32(v), c)
-	if k.wide {
+	if k.Wide {
 		r := ZMM()
 		VPBROADCASTD(c, r)
 		return r
@@ -204,9 +180,9 @@ func (k *product) multiply(acc accumulators, x Rows, disp int, w []lane) {
 	if k.nibble != nil {
 		for _, l := range w {
 			v := k.vec()
-			and(k.isa, k.nibble, l.v, v)
+			k.And(k.nibble, l.v, v)
 			VPSRLD(Imm(4), l.v, l.v)
-			and(k.isa, k.nibble, l.v, l.v)
+			k.And(k.nibble, l.v, l.v)
 			low = append(low, v)
 		}
 	}
@@ -216,7 +192,7 @@ func (k *product) multiply(acc accumulators, x Rows, disp int, w []lane) {
 		for i, l := range w {
 			sum := acc[t][l.part]
 			switch {
-			case k.vnni:
+			case k.VNNI:
 				VPDPBUSD(b, l.v, sum)
 			case k.nibble != nil:
 				k.add(sum, b, low[i], k.ones)
@@ -260,7 +236,7 @@ func (k *product) blocks(body func(acc accumulators, x Rows, codes Register)) {
 
 // beginSecond clears the second accumulators.
 func (k *product) beginSecond() {
-	if k.tokens > 1 || !k.wide {
+	if k.tokens > 1 || !k.Wide {
 		return
 	}
 	k.other = accumulators{k.panel()}
@@ -292,7 +268,7 @@ func (k *product) addSecond(acc accumulators) {
 
 // panel takes registers for the rows of a panel.
 func (k *product) panel() (v []Register) {
-	for range k.parts() {
+	for range k.Parts() {
 		v = append(v, k.vec())
 	}
 	return v
@@ -301,30 +277,8 @@ func (k *product) panel() (v []Register) {
 // clear sets the results to zero.
 func (k *product) clear(y Register) {
 	zero := k.vec()
-	if k.wide {
-		VPXORD(zero, zero, zero)
-	} else {
-		VPXOR(zero, zero, zero)
-	}
-	for i := 0; i < k.tokens*StepBytes; i += k.bytes() {
-		move(k.isa, zero, Mem{Base: y, Disp: i})
-	}
-}
-
-// move moves a register to or from memory.
-func move(a isa, from, to Op) {
-	if a.wide {
-		VMOVDQU32(from, to)
-	} else {
-		VMOVDQU(from, to)
-	}
-}
-
-// and sets c to a and b.
-func and(i isa, a, b, c Op) {
-	if i.wide {
-		VPANDD(a, b, c)
-	} else {
-		VPAND(a, b, c)
+	k.Zero(zero)
+	for i := 0; i < k.tokens*StepBytes; i += k.Bytes() {
+		k.Move(zero, Mem{Base: y, Disp: i})
 	}
 }

@@ -1,0 +1,60 @@
+package emit
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+// ISA is what a set of kernels may use.
+type ISA struct {
+	Name string
+	Wide bool // ZMM registers, else YMM
+	VNNI bool
+	BF16 bool
+}
+
+// The instructions of the sets.
+var (
+	AVX2   = ISA{Name: "AVX2"}
+	AVX512 = ISA{Name: "AVX512", Wide: true}
+	VNNI   = ISA{Name: "VNNI", Wide: true, VNNI: true}
+	BF16   = ISA{Name: "BF16", Wide: true, BF16: true}
+)
+
+// Bytes returns the size of a register.
+func (a ISA) Bytes() int {
+	if a.Wide {
+		return 64
+	}
+	return 32
+}
+
+// Parts is the number of registers for the rows of a panel.
+func (a ISA) Parts() int { return StepBytes / a.Bytes() }
+
+// Move moves a register to or from memory.
+func (a ISA) Move(from, to Op) {
+	if a.Wide {
+		VMOVDQU32(from, to)
+	} else {
+		VMOVDQU(from, to)
+	}
+}
+
+// And sets z to x and y.
+func (a ISA) And(x, y, z Op) {
+	if a.Wide {
+		VPANDD(x, y, z)
+	} else {
+		VPAND(x, y, z)
+	}
+}
+
+// Zero clears a register.
+func (a ISA) Zero(v Op) {
+	if a.Wide {
+		VPXORD(v, v, v)
+	} else {
+		VPXOR(v, v, v)
+	}
+}
