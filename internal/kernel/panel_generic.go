@@ -63,19 +63,35 @@ func integers(p *Product, steps int) {
 
 // add4 adds the products of PanelStep columns of 4-bit codes.
 func add4(sums *[PanelRows]int32, codes []byte, x *[PanelStep]int8) {
+	w := (*[StepBytes]byte)(codes)
+	x0, x1, x2, x3 := int32(x[0]), int32(x[1]), int32(x[2]), int32(x[3])
+	x4, x5, x6, x7 := int32(x[4]), int32(x[5]), int32(x[6]), int32(x[7])
 	for r := range sums {
-		for j, c := range codes[4*r : 4*r+4] {
-			sums[r] += int32(c&15)*int32(x[j]) + int32(c>>4)*int32(x[4+j])
-		}
+		v := binary.LittleEndian.Uint32(w[4*r:])
+		sums[r] += int32(v&15)*x0 + int32(v>>8&15)*x1 + int32(v>>16&15)*x2 + int32(v>>24&15)*x3 +
+			int32(v>>4&15)*x4 + int32(v>>12&15)*x5 + int32(v>>20&15)*x6 + int32(v>>28)*x7
 	}
 }
 
 // add8 adds the products of PanelStep columns of 8-bit codes.
 func add8(sums *[PanelRows]int32, codes []byte, x *[PanelStep]int8) {
+	w := (*[2 * StepBytes]byte)(codes)
+	x0, x1, x2, x3 := int32(x[0]), int32(x[1]), int32(x[2]), int32(x[3])
+	x4, x5, x6, x7 := int32(x[4]), int32(x[5]), int32(x[6]), int32(x[7])
 	for r := range sums {
-		for j, c := range codes[4*r : 4*r+4] {
-			sums[r] += int32(c)*int32(x[j]) + int32(codes[StepBytes+4*r+j])*int32(x[4+j])
-		}
+		u, v := binary.LittleEndian.Uint32(w[4*r:]), binary.LittleEndian.Uint32(w[StepBytes+4*r:])
+		sums[r] += int32(u&255)*x0 + int32(u>>8&255)*x1 + int32(u>>16&255)*x2 + int32(u>>24)*x3 +
+			int32(v&255)*x4 + int32(v>>8&255)*x5 + int32(v>>16&255)*x6 + int32(v>>24)*x7
+	}
+}
+
+// addPair adds the products of a step of pairs, of each the second first.
+func addPair(sums *[PanelRows]float32, weights []byte, x0, x1 float32) {
+	w := (*[StepBytes]byte)(weights)
+	for r := range sums {
+		v := binary.LittleEndian.Uint32(w[4*r:])
+		sums[r] += float32(math.Float32frombits(v&0xffff0000) * x1)
+		sums[r] += float32(math.Float32frombits(v<<16) * x0)
 	}
 }
 
@@ -88,11 +104,7 @@ func pairs(p *Product) {
 		for b, block := range p.Blocks {
 			var sums [PanelRows]float32
 			for range int(block.Steps) * PanelStep / 2 {
-				x0, x1 := BFloat16.At(acts, 0), BFloat16.At(acts, 1)
-				for r := range sums {
-					sums[r] += float32(BFloat16.At(codes, 2*r+1) * x1)
-					sums[r] += float32(BFloat16.At(codes, 2*r) * x0)
-				}
+				addPair(&sums, codes, BFloat16.At(acts, 0), BFloat16.At(acts, 1))
 				codes, acts = codes[StepBytes:], acts[4:]
 			}
 			g := (panel*int(p.Groups) + int(block.Group)) * PanelRows
@@ -132,13 +144,14 @@ func unpack8(dst, src []byte) {
 
 // pairs4 turns 4-bit codes less mid into pairs, four times as many bytes.
 func pairs4(dst, src []byte, mid int64) {
+	var table [16]uint32
+	fillBF16(table[:], mid)
 	for len(src) > 0 {
 		for r := range PanelRows {
-			c := src[4*r : 4*r+4]
-			for j := range c {
-				at := j%2*StepBytes + 4*r + j/2*2
-				putBF16(dst[at:], int64(c[j]&15)-mid)
-				putBF16(dst[2*StepBytes+at:], int64(c[j]>>4)-mid)
+			v, to := binary.LittleEndian.Uint32(src[4*r:]), dst[4*r:]
+			for i, shift := range [4]int{0, 8, 4, 12} {
+				pair := table[v>>shift&15] | table[v>>(16+shift)&15]<<16
+				binary.LittleEndian.PutUint32(to[i*StepBytes:], pair)
 			}
 		}
 		dst, src = dst[4*StepBytes:], src[StepBytes:]
@@ -147,19 +160,23 @@ func pairs4(dst, src []byte, mid int64) {
 
 // pairs8 turns 8-bit codes less mid into pairs, twice as many bytes.
 func pairs8(dst, src []byte, mid int64) {
+	var table [256]uint32
+	fillBF16(table[:], mid)
 	for len(src) > 0 {
 		for r := range PanelRows {
-			for j, c := range src[4*r : 4*r+4] {
-				putBF16(dst[j%2*StepBytes+4*r+j/2*2:], int64(c)-mid)
-			}
+			v, to := binary.LittleEndian.Uint32(src[4*r:]), dst[4*r:]
+			binary.LittleEndian.PutUint32(to, table[v&255]|table[v>>16&255]<<16)
+			binary.LittleEndian.PutUint32(to[StepBytes:], table[v>>8&255]|table[v>>24]<<16)
 		}
 		dst, src = dst[2*StepBytes:], src[StepBytes:]
 	}
 }
 
-// putBF16 writes a number of at most eight significant bits.
-func putBF16(dst []byte, n int64) {
-	binary.LittleEndian.PutUint16(dst, uint16(math.Float32bits(float32(n))>>16))
+// fillBF16 writes the bfloat16 of every code less mid, which has at most eight significant bits.
+func fillBF16(table []uint32, mid int64) {
+	for c := range table {
+		table[c] = math.Float32bits(float32(int64(c)-mid)) >> 16
+	}
 }
 
 // roundPairs rounds values to bfloat16 in the order of pairs and adds them up in sixteen lanes.
