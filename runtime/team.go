@@ -5,17 +5,19 @@ import (
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"nibble/internal/machine"
 )
 
 // team is a pool of threads that walk through a step together. It starts once; a step creates no goroutine.
 type team struct {
-	size int
-	work func(tid int)
-	own  bool            // thread 0 is the caller of run
-	wake []chan struct{} // of the other threads
-	done chan struct{}
+	size    int
+	crowded bool // there are fewer processors than threads
+	work    func(tid int)
+	own     bool            // thread 0 is the caller of run
+	wake    []chan struct{} // of the other threads
+	done    chan struct{}
 
 	arrived atomic.Int32
 	round   atomic.Uint32
@@ -29,6 +31,7 @@ type team struct {
 func newTeam(size int, cpus []int) (*team, error) {
 	t := &team{size: size, own: len(cpus) == 0, done: make(chan struct{}, size)}
 	t.cond = sync.NewCond(&t.mu)
+	t.crowded = size > goruntime.GOMAXPROCS(0)
 	first := 0
 	if t.own {
 		first = 1
@@ -85,12 +88,30 @@ func (t *team) close() {
 	}
 }
 
-// A thread looks for the others spins times, then yields times lets the scheduler run something else between two looks,
-// then sleeps: another process may have the processor that the others need.
+// A thread looks for the others for a while, then yields times lets the scheduler run something else between two looks,
+// then sleeps: another process may have the processor that the others need. Sleeping threads take tens of microseconds to
+// come back, so the while is long; where some of the others have no processor, there is none.
 const (
-	spins  = 1 << 19
-	yields = 1 << 6
+	patience = 500 * time.Microsecond
+	looks    = 1 << 10 // between two looks at the clock
+	yields   = 1 << 6
 )
+
+// spin looks for the end of a round, and reports whether it has come.
+func (t *team) spin(round uint32) bool {
+	if t.crowded {
+		return false
+	}
+	start := time.Now()
+	for time.Since(start) < patience {
+		for range looks {
+			if t.round.Load() != round {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // barrier returns when every thread of the team has called it.
 func (t *team) barrier() {
@@ -108,13 +129,14 @@ func (t *team) barrier() {
 		}
 		return
 	}
-	for i := range spins + yields {
+	if t.spin(round) {
+		return
+	}
+	for range yields {
 		if t.round.Load() != round {
 			return
 		}
-		if i > spins {
-			goruntime.Gosched()
-		}
+		goruntime.Gosched()
 	}
 	t.mu.Lock()
 	t.parked.Add(1)
