@@ -177,8 +177,15 @@ func (b *block) attend() {
 			} else {
 				kernel.SoftmaxScaled(scores, scale)
 			}
+			if w.mass != nil {
+				kernel.Axpy(w.mass[first:end], 1, scores)
+				continue
+			}
 			clear(s.att[(t*a.Heads+h)*d:][:d])
 		}
+	}
+	if w.mass != nil {
+		return
 	}
 	b.sum()
 	if b.l.headGate == nil {

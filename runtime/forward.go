@@ -42,7 +42,7 @@ func (m *Model) ForwardContext(ctx context.Context, inputs []Input, emit Emit) e
 		}
 	}
 	if m.state == nil {
-		m.state = newState(m)
+		m.state = newState(m, m.team)
 	}
 	s := m.state
 	s.begin()
@@ -113,15 +113,8 @@ func (m *Model) check(in *Input) error {
 // layerStep is one decoder block for one thread.
 func (w *walker) layerStep(l *layer, index int) {
 	s, a := w.s, w.m.Arch
-	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
 	in := w.normed(&l.attnNorm)
-	w.multiply(l.attention, in, s.n, w.solo, target{s.q, q}, target{s.k, kv}, target{s.v, kv}, target{s.gates, a.Heads})
-	w.sync(opQKV)
-	w.positions(l)
-	w.sync(opAttention)
-	w.attend(l, index)
-	w.sync(opAttention)
-	w.remember(index)
+	w.attention(l, index, in)
 	w.multiply(l.output, s.att, s.n, w.solo, target{s.out, a.Hidden})
 	w.sync(opO)
 	w.residual(&l.attnOut)
@@ -132,6 +125,19 @@ func (w *walker) layerStep(l *layer, index int) {
 		w.mlp(l, in)
 	}
 	w.residual(&l.mlpOut)
+}
+
+// attention fills att from the inputs of q, k and v, and the caches.
+func (w *walker) attention(l *layer, index int, in []float32) {
+	s, a := w.s, w.m.Arch
+	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
+	w.multiply(l.attention, in, s.n, w.solo, target{s.q, q}, target{s.k, kv}, target{s.v, kv}, target{s.gates, a.Heads})
+	w.sync(opQKV)
+	w.positions(l)
+	w.sync(opAttention)
+	w.attend(l, index)
+	w.sync(opAttention)
+	w.remember(index)
 }
 
 // normed returns the residual stream after a norm, or itself where the architecture has none there; this thread's rows.

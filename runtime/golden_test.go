@@ -91,7 +91,7 @@ func TestHidden(t *testing.T) {
 	for _, g := range variants(t, false) {
 		t.Run(g.Name, func(t *testing.T) {
 			m := g.load(t, F32, 1)
-			s := newState(m)
+			s := newState(m, m.team)
 			session := newSession(t, m, len(g.Tokens), KVF32)
 			s.begin()
 			for i, id := range g.Tokens {

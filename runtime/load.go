@@ -17,23 +17,49 @@ type job struct {
 }
 
 // load reads all weights and starts the threads.
-func (m *Model) load(l *reader) (err error) {
-	var biases []*hf.Tensor
-	var jobs []job
+func (m *Model) load(l *reader) error {
+	if err := m.readVectors(l); err != nil {
+		return err
+	}
+	if err := m.readMatrices(l, l.b.Tensors); err != nil {
+		return err
+	}
+	if m.head == nil {
+		m.head = m.embed
+	}
+	if err := m.verify(); err != nil {
+		return err
+	}
+	var err error
+	m.team, err = newTeam(l.threads, l.cpus)
+	return err
+}
+
+// readVectors reads the norms, and refuses what no layer has a place for.
+func (m *Model) readVectors(l *reader) error {
 	for i := range l.b.Tensors {
 		t := &l.b.Tensors[i]
-		switch {
-		case t.Role == hf.Bias:
-			biases = append(biases, t)
-		case t.Role == hf.Other && strings.HasSuffix(t.Name, ".sinks"):
+		if t.Role == hf.Other && strings.HasSuffix(t.Name, ".sinks") {
 			return fmt.Errorf("runtime: %s: attention sinks are not supported", t.Name)
-		case t.Role == hf.Buffer, t.Role == hf.Other:
-		case m.norm(t) != nil:
-			err = m.readNorm(l, t)
-		default:
-			jobs, err = m.plan(l, jobs, t)
 		}
-		if err != nil {
+		if m.norm(t) != nil {
+			if err := m.readNorm(l, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readMatrices reads the matrices among some rows of the table, and their biases.
+func (m *Model) readMatrices(l *reader, tensors []hf.Tensor) (err error) {
+	var jobs []job
+	for i := range tensors {
+		t := &tensors[i]
+		if t.Role == hf.Bias || t.Role == hf.Buffer || t.Role == hf.Other || m.norm(t) != nil {
+			continue
+		}
+		if jobs, err = m.plan(l, jobs, t); err != nil {
 			return err
 		}
 	}
@@ -46,19 +72,14 @@ func (m *Model) load(l *reader) (err error) {
 			*j.places[i]() = s.matrix
 		}
 	}
-	for _, t := range biases {
-		if err := m.readBias(l, t); err != nil {
-			return err
+	for i := range tensors {
+		if tensors[i].Role == hf.Bias {
+			if err := m.readBias(l, &tensors[i]); err != nil {
+				return err
+			}
 		}
 	}
-	if m.head == nil {
-		m.head = m.embed
-	}
-	if err := m.verify(); err != nil {
-		return err
-	}
-	m.team, err = newTeam(l.threads, l.cpus)
-	return err
+	return nil
 }
 
 // plan adds the matrices of a tensor to the jobs. An up that is kept like the gate before it joins its panels.

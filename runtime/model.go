@@ -107,6 +107,14 @@ func Load(b *build.Build, c Config) (*Model, error) {
 
 // divide makes the groups of matrices.
 func (m *Model) divide(threads int) {
+	m.logits = newGroup(m.Mode, threads, m.head)
+	for i := range m.layers {
+		m.divideLayer(&m.layers[i], threads)
+	}
+}
+
+// divideLayer makes the groups of a layer.
+func (m *Model) divideLayer(l *layer, threads int) {
 	of := func(list ...*matrix) *group { return newGroup(m.Mode, threads, list...) }
 	expand := func(gate, up *matrix) *group {
 		if gate == nil {
@@ -119,19 +127,15 @@ func (m *Model) divide(threads int) {
 		}
 		return of(gate, up)
 	}
-	m.logits = of(m.head)
-	for i := range m.layers {
-		l := &m.layers[i]
-		l.attention, l.output = of(l.q, l.k, l.v, l.headGate), of(l.o)
-		if l.router == nil {
-			l.expand, l.contract = expand(l.gate, l.up), of(l.down)
-			continue
-		}
-		l.route = of(l.router)
-		for e := range l.experts {
-			x := &l.experts[e]
-			x.expand, x.contract = expand(x.gate, x.up), of(x.down)
-		}
+	l.attention, l.output = of(l.q, l.k, l.v, l.headGate), of(l.o)
+	if l.router == nil {
+		l.expand, l.contract = expand(l.gate, l.up), of(l.down)
+		return
+	}
+	l.route = of(l.router)
+	for e := range l.experts {
+		x := &l.experts[e]
+		x.expand, x.contract = expand(x.gate, x.up), of(x.down)
 	}
 }
 

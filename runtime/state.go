@@ -60,6 +60,7 @@ type walker struct {
 	codes    []uint8        // its codes
 	whole    []int8         // one row of inputs
 	att      attending
+	mass     []float32 // attention that every position of the sequence receives, to be added up; nil in a forward pass
 	angle    []angle // of every rope
 	clock    stopwatch
 }
@@ -71,7 +72,7 @@ type angle struct {
 	factor float32
 }
 
-func newState(m *Model) *state {
+func newState(m *Model, team *team) *state {
 	a := m.Arch
 	s := &state{m: m, slots: make([]slot, 0, chunk)}
 	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
@@ -105,8 +106,8 @@ func newState(m *Model) *state {
 	if a.Experts > 0 {
 		s.moe = newRouting(a, mlp)
 	}
-	for tid := range m.team.size {
-		w := &walker{s: s, m: m, team: m.team, tid: tid, x: make([]float32, a.Hidden), norm: make([]float32, a.Hidden),
+	for tid := range team.size {
+		w := &walker{s: s, m: m, team: team, tid: tid, x: make([]float32, a.Hidden), norm: make([]float32, a.Hidden),
 			acts: newActs(m.Mode, 1, m.matrices), unpacked: make([]byte, 2*kernel.PanelRows*padded), row: make([]float32, widest),
 			codes: make([]uint8, max(widest, padded)), angle: make([]angle, len(m.ropes))}
 		w.product.Y = make([]float32, (chunk+kernel.MostTokens)*kernel.PanelRows)

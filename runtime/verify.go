@@ -13,23 +13,28 @@ func (m *Model) verify() error {
 	if m.positions != nil {
 		v.is("the table of positions", m.positions, -1, a.Hidden)
 	}
-	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
 	for i := range m.layers {
-		l := &m.layers[i]
-		name := func(s string) string { return fmt.Sprintf("layer %d: %s", i, s) }
-		v.is(name("q"), l.q, q, a.Hidden)
-		v.is(name("k"), l.k, kv, a.Hidden)
-		v.is(name("v"), l.v, kv, a.Hidden)
-		v.is(name("o"), l.o, a.Hidden, q)
-		if l.headGate != nil {
-			v.is(name("the head gate"), l.headGate, a.Heads, a.Hidden)
-		}
-		if l.rope >= 0 && m.ropes[l.rope].Dim > a.HeadDim {
-			v.fail("%s rotates %d of %d dimensions", name("rope"), m.ropes[l.rope].Dim, a.HeadDim)
-		}
-		m.verifyMLP(&v, l, name)
+		m.verifyLayer(&v, i)
 	}
 	return v.err
+}
+
+// verifyLayer looks at the matrices of layer i.
+func (m *Model) verifyLayer(v *verifier, i int) {
+	a, l := m.Arch, &m.layers[i]
+	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
+	name := func(s string) string { return fmt.Sprintf("layer %d: %s", i, s) }
+	v.is(name("q"), l.q, q, a.Hidden)
+	v.is(name("k"), l.k, kv, a.Hidden)
+	v.is(name("v"), l.v, kv, a.Hidden)
+	v.is(name("o"), l.o, a.Hidden, q)
+	if l.headGate != nil {
+		v.is(name("the head gate"), l.headGate, a.Heads, a.Hidden)
+	}
+	if l.rope >= 0 && m.ropes[l.rope].Dim > a.HeadDim {
+		v.fail("%s rotates %d of %d dimensions", name("rope"), m.ropes[l.rope].Dim, a.HeadDim)
+	}
+	m.verifyMLP(v, l, name)
 }
 
 func (m *Model) verifyMLP(v *verifier, l *layer, name func(string) string) {
