@@ -30,6 +30,9 @@ func (r *Run) jobs() []*job {
 	}
 	for i := range r.Items {
 		it := &r.Items[i]
+		if r.learns(it) {
+			continue
+		}
 		if r.finished(it) {
 			r.Resumed++
 			if r.Progress != nil {
@@ -52,15 +55,15 @@ func (r *Run) jobs() []*job {
 // finished reports whether the journal has the item and the output still holds what was stored.
 func (r *Run) finished(it *Item) bool {
 	e, ok := r.done[it.Name]
-	if !ok || (it.Spec != nil) != (e.Noise != nil) {
+	if !ok || (it.Spec != nil) != (e.outcome != nil) {
 		return false
 	}
 	crc, err := r.crc(it)
 	if err != nil || crc != e.CRC {
 		return false
 	}
-	if e.Noise != nil {
-		r.noise[it.Name] = e.Noise
+	if e.outcome != nil {
+		r.outcomes[it.Name] = e.outcome
 	}
 	return true
 }
@@ -92,7 +95,7 @@ func (r *Run) quantized(it *Item) *job {
 			for _, b := range blocks {
 				noise.Merge(b)
 			}
-			return r.record(it, &noise)
+			return r.record(it, &outcome{Noise: &noise})
 		}}
 }
 
@@ -159,18 +162,18 @@ func (r *Run) copied(it *Item) *job {
 		done: func() error { return r.record(it, nil) }}
 }
 
-// record notes a finished item in the journal.
-func (r *Run) record(it *Item, noise *quant.Noise) error {
+// record notes a finished item in the journal, with what became of it if it is quantized.
+func (r *Run) record(it *Item, o *outcome) error {
 	crc, err := r.crc(it)
 	if err != nil {
 		return err
 	}
-	if noise != nil {
+	if o != nil {
 		r.journal.mu.Lock()
-		r.noise[it.Name] = noise
+		r.outcomes[it.Name] = o
 		r.journal.mu.Unlock()
 	}
-	return r.journal.line(entry{Job: it.Name, CRC: crc, Noise: noise})
+	return r.journal.line(entry{Job: it.Name, CRC: crc, outcome: o})
 }
 
 // crc reads back the tensors of an item.

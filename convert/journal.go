@@ -21,10 +21,17 @@ const journalName = ".nibble-journal"
 
 // entry is one finished job.
 type entry struct {
-	Job    string       `json:"job"`
-	CRC    uint32       `json:"crc32c,omitempty"` // of the stored tensors, one behind the other
-	SHA256 string       `json:"sha256,omitempty"` // of a source file
-	Noise  *quant.Noise `json:"noise,omitempty"`
+	Job    string `json:"job"`
+	CRC    uint32 `json:"crc32c,omitempty"` // of the stored tensors, one behind the other
+	SHA256 string `json:"sha256,omitempty"` // of a source file
+	*outcome
+}
+
+// outcome is what became of a quantized matrix.
+type outcome struct {
+	Noise    *quant.Noise `json:"noise"`
+	Loss     *float64     `json:"loss,omitempty"`     // Σ e H eᵀ / Σ w H wᵀ of a calibrated method
+	Fallback string       `json:"fallback,omitempty"` // why the matrix is not the method's
 }
 
 // journal appends entries.

@@ -28,6 +28,8 @@ type Settings struct {
 	KeepUnfit       bool // leave in float what the target cannot hold, instead of refusing
 	AllowNonFinite  bool // likewise what has a NaN or an infinity
 
+	Calibration *Calibration // nil: from the weights alone
+
 	Measured  bool  // the report will say how the build did on a text
 	MaxShard  int64 // bytes of tensors in a shard
 	MaxMemory int64 // 0: no limit
@@ -273,7 +275,7 @@ func (p *Plan) problems() []loader.Problem {
 	for i := range p.Items {
 		if it := &p.Items[i]; it.Spec != nil {
 			var err error
-			if it.solve, err = p.Format.Solver(*it.Spec); err != nil {
+			if it.solve, err = p.Format.Solver(it.Spec.Plain()); err != nil {
 				refuse(it, err)
 			}
 		}

@@ -18,12 +18,15 @@ const ReportName = "quantization_report.json"
 
 // Report is the content of quantization_report.json. The same input and flags give the same report but for Time.
 type Report struct {
-	Tool    string         `json:"tool"`
-	Time    string         `json:"time"` // RFC 3339, UTC
-	Source  ReportSource   `json:"source"`
-	Flags   map[string]any `json:"flags"`
-	Totals  Totals         `json:"totals"`
-	Check   any            `json:"check,omitempty"` // the build against its source on a text
+	Tool   string         `json:"tool"`
+	Time   string         `json:"time"` // RFC 3339, UTC
+	Source ReportSource   `json:"source"`
+	Flags  map[string]any `json:"flags"`
+	Totals Totals         `json:"totals"`
+	Check  any            `json:"check,omitempty"` // the build against its source on a text
+
+	Calibration *CalibrationReport `json:"calibration,omitempty"`
+
 	Notes   []string       `json:"notes"`
 	Carried []string       `json:"carried_over"` // tensors that no table knows, copied as they are
 	Tensors []ReportTensor `json:"tensors"`
@@ -68,6 +71,9 @@ type ReportTensor struct {
 	Bytes  int64    `json:"bytes"`
 	SQNR   *Decibel `json:"sqnr_db,omitempty"`
 	Max    *Figure  `json:"max_error,omitempty"`
+
+	Loss     *Figure `json:"loss,omitempty"`     // of a calibrated method: error of the outputs over the outputs, squared
+	Fallback string  `json:"fallback,omitempty"` // why the matrix is not the method's
 }
 
 // Decibel is a ratio in dB with four decimals. A tensor without noise has none: it is written as null.
@@ -105,14 +111,19 @@ const (
 	widestDecibel = Decibel(-1234.5678)
 	widestFigure  = Figure(-1.23456e-300)
 	widestCheck   = 4096
+
+	widestFallback = fallbackFew + fallbackWorse
 )
 
 // report fills everything but what only the run knows: digests and noise, for which the widest values stand.
-func (p *Plan) report(noise map[string]*quant.Noise, sums map[string]string) *Report {
+func (p *Plan) report(outcomes map[string]*outcome, sums map[string]string) *Report {
 	r := &Report{Tool: "nibble " + version.String(), Time: "0000-00-00T00:00:00Z", Flags: p.flags(), Notes: p.Notes,
 		Carried: []string{}, Tensors: []ReportTensor{}}
 	if r.Notes == nil {
 		r.Notes = []string{}
+	}
+	if c := p.Calibration; c != nil {
+		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: strings.Repeat("0", 64)}
 	}
 	r.Source = ReportSource{Architecture: p.Source.Arch.Name, Tied: p.Source.Arch.Tied, StackedExperts: p.Source.Stacked}
 	for _, f := range p.Source.Set.Files() {
@@ -138,7 +149,13 @@ func (p *Plan) report(noise map[string]*quant.Noise, sums map[string]string) *Re
 			t.Method, t.Bits, t.Group, t.Zero = s.Method, s.Bits, s.GroupSize(it.K), s.Zero.String()
 			r.Totals.Quantized += int64(it.N) * int64(it.K)
 			db, most := widestDecibel, widestFigure
-			if n := noise[it.Name]; n != nil {
+			if s.Calibrated() {
+				loss := widestFigure
+				t.Loss, t.Fallback = &loss, widestFallback
+			}
+			if o := outcomes[it.Name]; o != nil {
+				n := o.Noise
+				t.Loss, t.Fallback = (*Figure)(o.Loss), o.Fallback
 				db, most = Decibel(n.SQNR()), Figure(n.Max)
 				all.Merge(*n)
 				if n.SQNR() < worst {
@@ -151,7 +168,7 @@ func (p *Plan) report(noise map[string]*quant.Noise, sums map[string]string) *Re
 		}
 		r.Tensors = append(r.Tensors, t)
 	}
-	if noise != nil {
+	if outcomes != nil {
 		r.Totals.SQNR, r.Totals.SQNRMin = Decibel(all.SQNR()), Decibel(worst)
 	}
 	return r

@@ -144,3 +144,28 @@ func nonFinite(d safetensors.DType, raw []byte) int {
 	}
 	return -1
 }
+
+// unpadded returns the rows and columns of an output matrix that are there in the source.
+func (r *rows) unpadded(m *quant.Matrix) *quant.Matrix {
+	if r.n == r.out && r.k == r.in {
+		return m
+	}
+	x := quant.NewMatrix(r.out, r.in, m.Bits, min(m.Group, r.in), m.Zero)
+	to := 0
+	for n := range m.N {
+		if r.source(n) < 0 {
+			continue
+		}
+		g, all := x.Groups(), m.Groups()
+		copy(x.Codes[to*x.K:(to+1)*x.K], m.Codes[n*m.K:])
+		copy(x.Scales[to*g:(to+1)*g], m.Scales[n*all:])
+		if m.Zeros != nil {
+			copy(x.Zeros[to*g:(to+1)*g], m.Zeros[n*all:])
+		}
+		if m.Bias != nil {
+			copy(x.Bias[to*g:(to+1)*g], m.Bias[n*all:])
+		}
+		to++
+	}
+	return x
+}

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"nibble/calib"
 	"nibble/internal/stage"
 	"nibble/internal/version"
-	"nibble/quant"
 	"nibble/safetensors"
 )
 
@@ -23,14 +23,18 @@ type Run struct {
 	Mode     stage.Mode
 	Progress Progress // may be nil
 
-	dir     *stage.Dir
-	out     *safetensors.Writer
-	journal *journal
-	done    map[string]entry // finished before this run
-	noise   map[string]*quant.Noise
-	sums    map[string]string       // SHA-256 of the source's files
-	Resumed int                     // jobs that were found finished
-	Started func(finished, all int) // told before the work starts what an earlier run left; may be nil
+	Resumed int                           // jobs that were found finished
+	Started func(finished, all int)       // told before the work starts what an earlier run left; may be nil
+	Loaded  func(s *calib.Sequences)      // told what the calibration text gave; may be nil
+	Stage   func(layer int, stage string) // told what calibration is about; may be nil
+
+	dir       *stage.Dir
+	out       *safetensors.Writer
+	journal   *journal
+	done      map[string]entry // finished before this run
+	outcomes  map[string]*outcome
+	sums      map[string]string // SHA-256 of the source's files
+	sequences *calib.Sequences
 }
 
 // ErrInterrupted is the cause when the context ended. What is finished stays for a resume.
@@ -41,6 +45,9 @@ var ErrInterrupted = errors.New("interrupted")
 //
 // check, which may be nil, looks at the finished folder before it gets its name; what it returns goes into the report.
 func (r *Run) Quantize(ctx context.Context, check func(dir string) (measured any, err error)) (*Report, error) {
+	if err := r.loadSequences(ctx); err != nil {
+		return nil, err
+	}
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -78,7 +85,7 @@ func finish(ctx context.Context, dir *stage.Dir, err error) error {
 func (r *Run) quantize(ctx context.Context, check func(dir string) (any, error)) (*Report, error) {
 	defer r.out.Close()
 	defer r.journal.close()
-	r.noise, r.sums = map[string]*quant.Noise{}, map[string]string{}
+	r.outcomes, r.sums = map[string]*outcome{}, map[string]string{}
 	jobs := r.jobs()
 	if r.Started != nil {
 		r.Started(r.Resumed, r.Resumed+len(jobs))
@@ -86,10 +93,18 @@ func (r *Run) quantize(ctx context.Context, check func(dir string) (any, error))
 	if err := run(ctx, jobs, r.Threads, r.Progress); err != nil {
 		return nil, err
 	}
+	if r.Calibration != nil {
+		if err := r.calibrate(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := errors.Join(r.out.Close(), writeFiles(r.dir.Path(), r.Source.Model, r.texts)); err != nil {
 		return nil, err
 	}
-	report := r.report(r.noise, r.sums)
+	report := r.report(r.outcomes, r.sums)
+	if r.sequences != nil {
+		report.Calibration.set(r.sequences)
+	}
 	report.Time = now()
 	if check != nil {
 		var err error
@@ -198,6 +213,9 @@ func (r *Run) digest() (string, error) {
 			fmt.Fprintf(h, " %d %d %d %s %s %t %t", s.Bits, s.Group, s.Zero, s.Method, s.Scale, s.Signed, s.Int8)
 		}
 		fmt.Fprintln(h)
+	}
+	if r.sequences != nil {
+		fmt.Fprintf(h, "%s %t\n", r.sequences.Digest(), r.Calibration.Independent)
 	}
 	for _, f := range r.Source.Set.Files() {
 		info, err := fs.Stat(r.Source.FS, f.Name)

@@ -6,12 +6,33 @@ import (
 	"nibble/safetensors"
 )
 
-// Methods by which codes are found without calibration.
+// Methods by which codes are found from the weights alone.
 const (
 	RTN    = "rtn"    // the group's extremes fix the grid, codes are rounded to nearest
 	Shrink = "shrink" // eight shrunken min/max ranges about the middle, the cpu_int4 exporter's search
 	Search = "search" // the best of many scales (and zeros) by squared error, then least squares
 )
+
+// Methods that need the inputs of every matrix. Under calibration Search weighs errors by the variance of their column.
+const (
+	AWQ  = "awq"  // inputs and weights are scaled against one another before a search
+	GPTQ = "gptq" // errors are passed on to columns that are not quantized yet
+	Best = "best" // both, and what else pays
+)
+
+// Methods are all methods, from the cheapest to the best.
+var Methods = []string{RTN, Shrink, Search, AWQ, GPTQ, Best}
+
+// Calibrated reports whether the method needs inputs.
+func (s Spec) Calibrated() bool { return s.Method == AWQ || s.Method == GPTQ || s.Method == Best }
+
+// Plain returns the spec of the search by which a calibrated method finds the parameters of a group; any other spec as it is.
+func (s Spec) Plain() Spec {
+	if s.Calibrated() {
+		s.Method = Search
+	}
+	return s
+}
 
 // Spec says how one linear layer is quantized.
 type Spec struct {

@@ -3,6 +3,8 @@ package quant
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 )
 
 // Rule overrides the spec of the modules it matches. Fields left nil keep what the command line says.
@@ -41,8 +43,8 @@ func (r *Recipe) Compile() error {
 		if rule.Keep && (rule.Bits != nil || rule.Group != nil || rule.Method != nil || rule.Sym != nil) {
 			return fmt.Errorf("recipe: rule %d (%s): keep goes with no other setting", i+1, rule.Match)
 		}
-		if rule.Method != nil && *rule.Method != RTN && *rule.Method != Search && *rule.Method != Shrink {
-			return fmt.Errorf("recipe: rule %d (%s): method %q, want %s, %s or %s", i+1, rule.Match, *rule.Method, RTN, Shrink, Search)
+		if rule.Method != nil && !slices.Contains(Methods, *rule.Method) {
+			return fmt.Errorf("recipe: rule %d (%s): method %q, want %s", i+1, rule.Match, *rule.Method, strings.Join(Methods, ", "))
 		}
 		if rule.Group != nil && *rule.Group < 1 && *rule.Group != -1 {
 			return fmt.Errorf("recipe: rule %d (%s): group %d, want a number of weights or -1 for whole rows", i+1, rule.Match, *rule.Group)

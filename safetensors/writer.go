@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"nibble/internal/mmap"
 	"os"
 	"path/filepath"
 )
@@ -44,7 +45,7 @@ func (w *Writer) create(dir string, plan *PlanFile) error {
 		return err
 	}
 	w.add(f, plan)
-	if err := reserve(f, plan.Size); err != nil {
+	if err := mmap.Reserve(f, plan.Size); err != nil {
 		return fmt.Errorf("reserving %d bytes for %s: %w", plan.Size, f.Name(), err)
 	}
 	_, err = f.WriteAt(plan.Header, 0)

@@ -1,4 +1,4 @@
-// Package mmap maps files into memory for reading.
+// Package mmap maps files into memory, and takes memory outside the heap.
 package mmap
 
 import "os"

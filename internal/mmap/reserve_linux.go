@@ -1,4 +1,4 @@
-package safetensors
+package mmap
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve makes an empty file size bytes long and claims the space for it. On a file system that cannot claim space
+// Reserve makes an empty file size bytes long and claims the space for it. On a file system that cannot claim space
 // ahead, the file is only made longer.
-func reserve(f *os.File, size int64) error {
+func Reserve(f *os.File, size int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 		switch {

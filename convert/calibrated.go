@@ -1,0 +1,222 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"slices"
+
+	"nibble/calib"
+	"nibble/hf"
+	"nibble/quant"
+	"nibble/runtime"
+)
+
+// Calibration is what methods that look at the inputs of matrices need.
+type Calibration struct {
+	Settings    string // what decides the sequences, for the report
+	Load        func(ctx context.Context) (*calib.Sequences, error)
+	Independent bool // every layer sees float predecessors
+}
+
+// CalibrationReport says what the build was calibrated with.
+type CalibrationReport struct {
+	Text      string `json:"text"`
+	Sequences int    `json:"sequences"`
+	Tokens    int    `json:"tokens"`
+	SHA256    string `json:"sha256"` // of the tokens
+}
+
+// set fills in what the sequences are.
+func (c *CalibrationReport) set(s *calib.Sequences) {
+	c.Sequences, c.Tokens, c.SHA256 = len(s.IDs), s.Tokens(), s.Digest()
+}
+
+// learns reports whether an item is quantized while calibration sequences run through the model: everything in the layers, so
+// that what follows sees it, and what the head's inputs decide.
+func (p *Plan) learns(it *Item) bool {
+	if p.Calibration == nil || it.Spec == nil {
+		return false
+	}
+	return it.Role.Linear() || it.Head || it.Embed && p.tied()
+}
+
+// full reports whether second moments are needed, and not their diagonals alone.
+func (p *Plan) full() bool {
+	return slices.ContainsFunc(p.Items, func(it Item) bool { return it.Spec != nil && it.Spec.Calibrated() })
+}
+
+// calibration is a run's state while sequences run through the model.
+type calibration struct {
+	*Run
+	ctx   context.Context
+	pass  *calib.Pass
+	items map[string][]*Item // by the tensor of the source that they are rows of
+}
+
+// calibrate quantizes the items that need inputs.
+func (r *Run) calibrate(ctx context.Context) error {
+	c := &calibration{Run: r, ctx: ctx, items: map[string][]*Item{}}
+	for i := range r.Items {
+		it := &r.Items[i]
+		if !r.learns(it) {
+			continue
+		}
+		name := it.Tensor.Name
+		if it.Tensor.PartOf != "" {
+			name = it.Tensor.PartOf
+		}
+		c.items[name] = append(c.items[name], it)
+	}
+	first, state := r.solvedLayers()
+	var err error
+	c.pass, err = calib.NewPass(r.Source, r.sequences.IDs, calib.PassConfig{Dir: r.dir.Path(), Mode: runtime.A16, Threads: r.Threads,
+		Full: r.full(), Resume: first > 0, Layer: first, Step: r.Stage})
+	if err != nil {
+		return err
+	}
+	err = c.layers(first, state)
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(err, c.pass.Leave())
+	}
+	return errors.Join(err, c.pass.Close())
+}
+
+// layerJob is the journal's name of a layer.
+func layerJob(i int) string { return fmt.Sprintf("layer %d", i) }
+
+// solvedLayers returns how many layers an earlier run has taken the sequences through, and the checksum of what the last of
+// them made. Those whose matrices are not all in the output count as not done, and so do those behind them.
+func (r *Run) solvedLayers() (layers int, state uint32) {
+	for i := range r.Source.Arch.Layers {
+		e, ok := r.done[layerJob(i)]
+		if !ok {
+			return layers, state
+		}
+		for j := range r.Items {
+			if it := &r.Items[j]; it.Tensor.Layer == i && r.learns(it) && !r.finished(it) {
+				return layers, state
+			}
+		}
+		layers, state = i+1, e.CRC
+	}
+	return layers, state
+}
+
+// layers takes the sequences through all layers from the first that is not done.
+func (c *calibration) layers(first int, state uint32) error {
+	if first > 0 && c.checksum() != state {
+		first = 0 // what the interrupted run left is not whole
+	}
+	if first == 0 {
+		if err := c.pass.Begin(); err != nil {
+			return err
+		}
+	}
+	for i := range c.Source.Arch.Layers {
+		if i < first {
+			for j := range c.Items {
+				if it := &c.Items[j]; it.Tensor.Layer == i && c.learns(it) && c.Progress != nil {
+					c.Resumed++
+					c.Progress(it.Name, c.cost(it))
+				}
+			}
+			continue
+		}
+		if err := c.pass.Layer(c.ctx, i, c.solve); err != nil {
+			return err
+		}
+		if err := c.journal.line(entry{Job: layerJob(i), CRC: c.checksum()}); err != nil {
+			return err
+		}
+	}
+	for i := range c.Items {
+		if it := &c.Items[i]; c.learns(it) && it.Tensor.Layer < 0 {
+			return c.pass.Head(c.ctx, []hf.Tensor{it.Tensor}, c.solve)
+		}
+	}
+	return nil
+}
+
+func (c *calibration) checksum() uint32 {
+	return crc32.Checksum(c.pass.State(), crc32.MakeTable(crc32.Castagnoli))
+}
+
+// solve quantizes the matrices that an input belongs to, and returns them in the form in which the rest of the model sees
+// them.
+func (c *calibration) solve(in *calib.Input) (map[string]quant.Linear, error) {
+	var list []*solution
+	linears := map[string]quant.Linear{}
+	factors := newFactors(in, c.Threads)
+	for _, t := range in.Tensors {
+		for _, it := range c.items[t.Name] {
+			s, err := c.prepare(in, factors, it)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", it.Name, err)
+			}
+			list = append(list, s)
+		}
+	}
+	var jobs []*job
+	for _, s := range list {
+		jobs = append(jobs, c.solving(s)...)
+	}
+	if err := run(c.ctx, jobs, c.Threads, nil); err != nil {
+		return nil, err
+	}
+	jobs = jobs[:0]
+	for _, s := range list {
+		s.settle()
+		jobs = append(jobs, c.storing(s))
+	}
+	if err := run(c.ctx, jobs, c.Threads, c.Progress); err != nil {
+		return nil, err
+	}
+	if c.Calibration.Independent || in.Layer < 0 {
+		return nil, nil
+	}
+	for _, t := range in.Tensors {
+		if l := whole(&t, list); l != nil {
+			linears[t.Name] = l
+		}
+	}
+	return linears, nil
+}
+
+// whole returns the quantized form of a tensor of the source; nil if some of its rows stay in float, or are quantized in
+// another way than the rest: the sequences then go through the float matrix.
+func whole(t *hf.Tensor, list []*solution) quant.Linear {
+	var parts []*quant.Matrix
+	rows := 0
+	for _, s := range list {
+		if s.it.Tensor.Name != t.Name && s.it.Tensor.PartOf != t.Name {
+			continue
+		}
+		m := s.it.rows.unpadded(s.m)
+		if len(parts) > 0 && (m.Bits != parts[0].Bits || m.Group != parts[0].Group || m.Zero != parts[0].Zero) {
+			return nil
+		}
+		parts = append(parts, m)
+		rows += m.N
+	}
+	if rows != t.Out() {
+		return nil
+	}
+	return quant.InMemory(parts...)
+}
+
+// loadSequences loads the calibration sequences.
+func (r *Run) loadSequences(ctx context.Context) (err error) {
+	if r.Calibration == nil {
+		return nil
+	}
+	if r.sequences, err = r.Calibration.Load(ctx); err != nil {
+		return err
+	}
+	if len(r.sequences.IDs) == 0 {
+		return fmt.Errorf("convert: the calibration text has no sequences: %w", fs.ErrInvalid)
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package convert
+
+import (
+	"nibble/calib"
+	"nibble/gptq"
+	"nibble/hf"
+	"nibble/quant"
+)
+
+// solveRows is the number of rows that are solved at a time.
+const solveRows = 64
+
+// Why a matrix is not what its method makes of it.
+const (
+	fallbackFew   = "too few tokens: search"
+	fallbackWorse = "feedback was no better: search"
+)
+
+// segment is rows of an item whose inputs are weighed alike.
+type segment struct {
+	row0, rows int
+	moment     *calib.Moment
+	hessian    *gptq.Hessian // nil: errors are weighed by the diagonal
+}
+
+// solution is an item that is being quantized with its inputs.
+type solution struct {
+	it       *Item
+	segments []segment
+	m        *quant.Matrix // [N, K]
+	plain    *quant.Matrix // the same by search alone, which must not be better; nil without feedback
+	losses   [][3]float64  // of every strip of solveRows: e H eᵀ of m and of plain, w H wᵀ
+	blocks   []quant.Noise
+	Loss     *float64 // Σ e H eᵀ / Σ w H wᵀ
+	Fallback string   // why the result is not the method's
+}
+
+// factors are the prepared moments of an input, by what is weighed and the size of the groups.
+type factors struct {
+	in      *calib.Input
+	threads int
+	made    map[factorKey]*gptq.Hessian
+}
+
+type factorKey struct {
+	received bool
+	k, group int
+}
+
+func newFactors(in *calib.Input, threads int) *factors {
+	return &factors{in: in, threads: threads, made: map[factorKey]*gptq.Hessian{}}
+}
+
+func (f *factors) moment(received bool) *calib.Moment {
+	if received && f.in.Received != nil {
+		return f.in.Received
+	}
+	return f.in.Plain
+}
+
+// hessian prepares the moment of k columns in groups; those behind the moment's are padding, and never active.
+func (f *factors) hessian(received bool, k, group int) (*gptq.Hessian, error) {
+	key := factorKey{received && f.in.Received != nil, k, group}
+	if h := f.made[key]; h != nil {
+		return h, nil
+	}
+	m := f.moment(received)
+	second := make([]float64, k*k)
+	for i := range m.K {
+		copy(second[i*k:i*k+i+1], m.Second[i*m.K:])
+	}
+	h, err := gptq.NewHessian(second, k, group, gptq.Damping(m.K, float64(m.Tokens)), f.threads)
+	f.made[key] = h
+	return h, err
+}
+
+// prepare divides an item into rows whose inputs are weighed alike: those of k and v by the attention that tokens receive.
+func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution, error) {
+	s := &solution{it: it, blocks: make([]quant.Noise, (it.N+block-1)/block)}
+	switch a := c.Source.Arch; it.Role {
+	case hf.K, hf.V:
+		s.segments = []segment{{rows: it.N, moment: f.moment(true)}}
+	case hf.QKV:
+		q := a.Heads * a.HeadDim
+		s.segments = []segment{{rows: q, moment: f.moment(false)}, {row0: q, rows: it.N - q, moment: f.moment(true)}}
+	default:
+		s.segments = []segment{{rows: it.N, moment: f.moment(false)}}
+	}
+	group := it.Spec.GroupSize(it.K)
+	s.m = quant.NewMatrix(it.N, it.K, it.Spec.Bits, group, it.Spec.Zero)
+	if !it.Spec.Calibrated() {
+		return s, nil
+	}
+	if in.Diagonal {
+		s.Fallback = fallbackFew
+		return s, nil
+	}
+	strips := 0
+	for i := range s.segments {
+		x := &s.segments[i]
+		var err error
+		if x.hessian, err = f.hessian(x.moment == in.Received, it.K, group); err != nil {
+			return nil, err
+		}
+		strips += (x.rows + solveRows - 1) / solveRows
+	}
+	s.plain = quant.NewMatrix(it.N, it.K, it.Spec.Bits, group, it.Spec.Zero)
+	s.losses = make([][3]float64, strips)
+	return s, nil
+}
+
+// solving returns the jobs that fill the matrices of a solution.
+func (c *calibration) solving(s *solution) []*job {
+	var jobs []*job
+	strip := 0
+	for i := range s.segments {
+		x, first := &s.segments[i], strip
+		strip += (x.rows + solveRows - 1) / solveRows
+		jobs = append(jobs, &job{name: s.it.Name, rows: x.rows, strip: solveRows, run: func(w *worker, row0, rows int) error {
+			weights, err := s.it.rows.read(w, x.row0+row0, rows)
+			if err != nil {
+				return err
+			}
+			m := s.m.Part(x.row0+row0, rows)
+			if x.hessian == nil {
+				s.it.solve(m, weights, x.weigh(s.it))
+				return nil
+			}
+			plain := s.plain.Part(x.row0+row0, rows)
+			s.it.solve(plain, weights, x.hessian.Diagonal())
+			x.hessian.Solve(m, weights, s.it.solve)
+			d := x.hessian.Descend(m, weights)
+			d.Sweep(2)
+			s.losses[first+row0/solveRows] = [3]float64{d.Loss(), x.hessian.Descend(plain, weights).Loss(), x.hessian.Energy(weights, rows)}
+			return nil
+		}})
+	}
+	return jobs
+}
+
+// weigh returns the weights of the columns' errors in a search; nil for a method that has none.
+func (x *segment) weigh(it *Item) []float32 {
+	if it.Spec.Plain().Method != quant.Search {
+		return nil
+	}
+	d := make([]float32, it.K) // columns of padding stay behind: their weights are 0
+	for i := range d {
+		d[i] = 1
+	}
+	var most float64
+	for _, v := range x.moment.Diag {
+		most = max(most, v)
+	}
+	for i, v := range x.moment.Diag {
+		if most > 0 {
+			d[i] = float32(max(v, 1e-6*most)) // a column that was never active may be some day
+		}
+	}
+	return d
+}
+
+// settle keeps the better of feedback and search.
+func (s *solution) settle() {
+	if s.losses == nil {
+		return
+	}
+	var sum [3]float64
+	for _, l := range s.losses {
+		for i, v := range l {
+			sum[i] += v
+		}
+	}
+	if !(sum[0] < sum[1]) {
+		s.m, sum[0] = s.plain, sum[1]
+		s.Fallback = fallbackWorse
+	}
+	s.plain = nil
+	if loss := sum[0] / sum[2]; sum[2] > 0 {
+		s.Loss = &loss
+	}
+}
+
+// storing is the job that accounts for the matrix of a solution and writes it.
+func (c *calibration) storing(s *solution) *job {
+	it := s.it
+	put := func(tensor int, off int64, p []byte) error { return c.out.WriteAt(it.Outputs[tensor].Name, p, off) }
+	part := c.partRows(it.rows)
+	return &job{name: it.Name, rows: it.N, strip: c.stripRows(it.K), cost: int64(it.K) * int64(it.rows.elements),
+		run: func(w *worker, row0, rows int) error {
+			for at := 0; at < rows; at += part {
+				n := min(part, rows-at)
+				weights, err := it.rows.read(w, row0+at, n)
+				if err != nil {
+					return err
+				}
+				account(w, s.m.Part(row0+at, n), weights, s.blocks, row0+at)
+			}
+			return c.Format.Pack(*it.Spec, c.Options, s.m.Part(row0, rows), row0, it.N, put)
+		},
+		done: func() error {
+			var noise quant.Noise
+			for _, b := range s.blocks {
+				noise.Merge(b)
+			}
+			return c.record(it, &outcome{Noise: &noise, Loss: s.Loss, Fallback: s.Fallback})
+		}}
+}
