@@ -1,0 +1,2 @@
+// Package calib makes token sequences for calibration out of text.
+package calib
