@@ -21,7 +21,7 @@ type expert struct {
 // mixture takes the sequences through the experts of a layer, one expert after the other. Gate and up of an expert are shown
 // the moment of its own tokens blended with that of all; down its own.
 func (p *Pass) mixture(ctx context.Context, solve Solve) error {
-	a, d := p.src.Arch, p.src.Arch.Hidden
+	d := p.src.Arch.Hidden
 	x, next := p.x.Bytes(), p.next.Floats()
 	experts, err := p.route(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Pass) mixture(ctx context.Context, solve Solve) error {
 	for e := range experts {
 		m := &experts[e]
 		in := make([]byte, len(m.rows)*2*d)
-		gather(in, x, m.rows, 2*d)
+		takeRows(in, x, m.rows, 2*d)
 		own := p.moment(in, d, nil).Blend(pool)
 		if err := p.solve(solve, &Input{Layer: p.layer, Expert: e, Tensors: p.tensors(p.layer, e, hf.Gate, hf.Up, hf.GateUp),
 			Tokens: len(m.rows), Plain: own}, "experts"); err != nil {
@@ -78,7 +78,6 @@ func (p *Pass) mixture(ctx context.Context, solve Solve) error {
 			return err
 		}
 	}
-	_ = a
 	return p.sequences(ctx, func(l *runtime.Lane, i int) error {
 		to := rowsOf(p, next, i, d)
 		l.AddMLP(to, rowsOf(p, out, i, d))
@@ -99,7 +98,7 @@ func (p *Pass) contract(ctx context.Context, solve Solve, e int, m *expert, own 
 	}); err != nil {
 		return err
 	}
-	scatter(out, y, m.rows, m.factor, d)
+	addRows(out, y, m.rows, m.factor, d)
 	m.act = nil
 	return nil
 }

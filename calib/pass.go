@@ -343,15 +343,15 @@ func (p *Pass) Head(ctx context.Context, head []hf.Tensor, solve Solve) error {
 	return err
 }
 
-// gather copies rows of width bytes.
-func gather(dst, src []byte, rows []int, width int) {
+// takeRows copies rows of width bytes.
+func takeRows(dst, src []byte, rows []int, width int) {
 	for i, r := range rows {
 		copy(dst[i*width:(i+1)*width], src[r*width:])
 	}
 }
 
-// scatter adds rows of width floats, each times its factor.
-func scatter(dst, src []float32, rows []int, factor []float32, width int) {
+// addRows adds rows of width floats, each times its factor.
+func addRows(dst, src []float32, rows []int, factor []float32, width int) {
 	for i, r := range rows {
 		kernel.Axpy(dst[r*width:(r+1)*width], factor[i], src[i*width:(i+1)*width])
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"slices"
 
 	"nibble/calib"
@@ -215,8 +214,14 @@ func (r *Run) loadSequences(ctx context.Context) (err error) {
 	if r.sequences, err = r.Calibration.Load(ctx); err != nil {
 		return err
 	}
-	if len(r.sequences.IDs) == 0 {
-		return fmt.Errorf("convert: the calibration text has no sequences: %w", fs.ErrInvalid)
+	if r.Loaded != nil {
+		r.Loaded(r.sequences)
 	}
-	return nil
+	widest := 0
+	for i := range r.Items {
+		if it := &r.Items[i]; r.learns(it) && it.Spec.Calibrated() {
+			widest = max(widest, it.K)
+		}
+	}
+	return calib.Enough(r.sequences.Tokens(), widest)
 }

@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"nibble/build"
 	"nibble/calib"
 	"nibble/internal/stage"
 	"nibble/internal/version"
@@ -217,12 +219,30 @@ func (r *Run) digest() (string, error) {
 	if r.sequences != nil {
 		fmt.Fprintf(h, "%s %t\n", r.sequences.Digest(), r.Calibration.Independent)
 	}
-	for _, f := range r.Source.Set.Files() {
-		info, err := fs.Stat(r.Source.FS, f.Name)
+	if err := identify(h, r.Source); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// identify writes what tells one state of a model's files from another without reading them.
+func identify(w io.Writer, b *build.Build) error {
+	for _, f := range b.Set.Files() {
+		info, err := fs.Stat(b.FS, f.Name)
 		if err != nil {
-			return "", err
+			return err
 		}
-		fmt.Fprintf(h, "%s %d %d\n", f.Name, info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintf(w, "%s %d %d\n", f.Name, info.Size(), info.ModTime().UnixNano())
+	}
+	return nil
+}
+
+// SourceDigest names a state of a model: its config and its files, by size and time.
+func SourceDigest(b *build.Build) (string, error) {
+	h := sha256.New()
+	h.Write(b.Config.Raw())
+	if err := identify(h, b); err != nil {
+		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

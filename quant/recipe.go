@@ -56,6 +56,11 @@ func (r *Recipe) Compile() error {
 	return nil
 }
 
+// Calibrated reports whether a rule names a method that needs inputs.
+func (r *Recipe) Calibrated() bool {
+	return r != nil && slices.ContainsFunc(r.Rules, func(x Rule) bool { return x.Method != nil && Spec{Method: *x.Method}.Calibrated() })
+}
+
 // Apply returns the spec of a module and whether a rule keeps it in float.
 func (r *Recipe) Apply(module string, s Spec) (spec Spec, keep bool) {
 	if r == nil {

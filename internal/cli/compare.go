@@ -217,7 +217,7 @@ func (o *compareOptions) continuations(cmd *cobra.Command, reference, b *runner)
 		}
 		prompts = append(prompts, ids)
 	}
-	stop, err := reference.ends()
+	stop, err := endTokens(reference.build, reference.name)
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func runGenerate(cmd *cobra.Command, args []string, o *generateOptions) error {
 		return err
 	}
 	g := &generation{options: o, runner: x, PromptTokens: len(ids), IDs: []int32{}}
-	if g.ends, err = x.ends(); err != nil {
+	if g.ends, err = endTokens(x.build, x.name); err != nil {
 		return err
 	}
 	length := o.context

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -68,5 +69,48 @@ func (p *progress) report(job string, bytes int64) {
 func (p *progress) finish() {
 	if p != nil && p.bar != nil {
 		_ = p.bar.Finish()
+	}
+}
+
+// counter shows how much there is of what is wanted: a bar on a terminal, a line for every tenth elsewhere.
+type counter struct {
+	cmd   *cobra.Command
+	what  string
+	start time.Time
+	tenth int
+	bar   *progressbar.ProgressBar
+}
+
+// newCounter returns nil where nothing is to be shown.
+func newCounter(cmd *cobra.Command, quiet bool, what string, wanted int) *counter {
+	if quiet {
+		return nil
+	}
+	c := &counter{cmd: cmd, what: what, start: time.Now()}
+	if w, ok := cmd.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(w.Fd())) {
+		c.bar = progressbar.NewOptions(wanted, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionShowIts(),
+			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
+	}
+	return c
+}
+
+func (c *counter) report(done, wanted int) {
+	if c == nil {
+		return
+	}
+	if c.bar != nil {
+		_ = c.bar.Set(min(done, wanted))
+		return
+	}
+	if tenth := 10 * done / max(wanted, 1); tenth > c.tenth {
+		c.tenth = tenth
+		spent := time.Since(c.start).Seconds()
+		fmt.Fprintf(c.cmd.ErrOrStderr(), "%s: %s: %d of %d tokens, %.0f s left\n", c.cmd.Name(), c.what, done, wanted, spent*float64(wanted-done)/float64(max(done, 1)))
+	}
+}
+
+func (c *counter) finish() {
+	if c != nil && c.bar != nil {
+		_ = c.bar.Finish()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nibble/build"
+	"nibble/calib"
 	"nibble/convert"
 	"nibble/fidelity"
 	"nibble/formats"
@@ -40,6 +41,7 @@ type quantizeOptions struct {
 	memory                 string
 	nonFinite, dry, resume bool
 	textCheck              textCheck
+	calibration            calibration
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -77,7 +79,7 @@ before any weight is read; the output appears under its name only when it is who
 	f.StringVar(&o.scheme, "scheme", "", "preset, implies --format compressed-tensors: W4A16, W4A16_ASYM, W8A16, W8A8")
 	f.IntVarP(&o.group, "group", "g", 128, "weights that share a scale, -1 for whole rows")
 	f.IntVarP(&o.bits, "bits", "b", 4, "bits of a weight: 4, or 8 where the format has it")
-	f.StringVarP(&o.method, "method", "m", quant.Search, "rtn: round to nearest; search: try many scales and refine; shrink: the search of other cpu_int4 exporters")
+	f.StringVarP(&o.method, "method", "m", quant.Search, "how codes are found, from the cheapest to the best: "+strings.Join(quant.Methods, ", "))
 	f.BoolVar(&o.sym, "sym", false, "symmetric grid")
 	f.BoolVar(&o.asym, "asym", false, "grid with zero points")
 	f.StringVar(&o.head, "lm-head", "", "quantize, keep: the output head; a tied one is untied for it (default: as the target loads best)")
@@ -92,6 +94,7 @@ before any weight is read; the output appears under its name only when it is who
 	f.StringVar(&o.signed, "signed-scale", "auto", "auto, on, off: allow negative scales on symmetric grids, which use the longer side of the grid for either sign")
 	f.StringVar(&o.memory, "max-memory", "", "most memory to use beside the page cache, like 300MiB")
 	f.BoolVar(&o.nonFinite, "allow-nonfinite", false, "keep tensors with NaN or infinity as they are instead of stopping")
+	o.calibration.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
@@ -193,6 +196,12 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d of %d tensors and files were finished by the interrupted run\n", cmd.Name(), finished, all)
 		}
 	}}
+	r.Loaded = func(s *calib.Sequences) {
+		if !o.quiet {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), s)
+			notes(cmd, s.Notes)
+		}
+	}
 	report, err := r.Quantize(cmd.Context(), func(dir string) (any, error) {
 		b, err := selfCheck(cmd.Context(), dir, plan.Target)
 		if err != nil {

@@ -203,11 +203,11 @@ func (x *runner) begin(text string) ([]int32, error) {
 	return append(slices.Clone(x.front), ids...), nil
 }
 
-// ends returns the tokens that end a text: from generation_config.json, else from config.json.
-func (x *runner) ends() ([]int32, error) {
+// endTokens returns the tokens that end a text: from generation_config.json, else from config.json.
+func endTokens(b *build.Build, name string) ([]int32, error) {
 	raw := []byte("{}")
-	if slices.Contains(x.build.Files, "generation_config.json") {
-		f, err := x.build.FS.Open("generation_config.json")
+	if slices.Contains(b.Files, "generation_config.json") {
+		f, err := b.FS.Open("generation_config.json")
 		if err != nil {
 			return nil, inputError(err)
 		}
@@ -217,16 +217,16 @@ func (x *runner) ends() ([]int32, error) {
 			return nil, inputError(err)
 		}
 		if !gjson.ValidBytes(raw) {
-			return nil, coded{fmt.Errorf("%s: not JSON", x.build.In("generation_config.json")), exitInput}
+			return nil, coded{fmt.Errorf("%s: not JSON", b.In("generation_config.json")), exitInput}
 		}
 	}
 	const key = "eos_token_id"
-	for _, e := range []gjson.Result{gjson.GetBytes(raw, key), gjson.GetBytes(x.build.Config.Raw(), key),
-		gjson.GetBytes(x.build.Config.Raw(), "text_config."+key)} {
+	for _, e := range []gjson.Result{gjson.GetBytes(raw, key), gjson.GetBytes(b.Config.Raw(), key),
+		gjson.GetBytes(b.Config.Raw(), "text_config."+key)} {
 		var list []int32
 		for _, id := range e.Array() {
 			if id.Type != gjson.Number || float64(id.Int()) != id.Num || id.Num < 0 || id.Num > math.MaxInt32 {
-				return nil, coded{fmt.Errorf("%s: eos_token_id is %s, want a token or a list of tokens", x.name, e.Raw), exitInput}
+				return nil, coded{fmt.Errorf("%s: eos_token_id is %s, want a token or a list of tokens", name, e.Raw), exitInput}
 			}
 			list = append(list, int32(id.Int()))
 		}

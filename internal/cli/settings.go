@@ -8,6 +8,7 @@ import (
 	"nibble/loader"
 	"nibble/quant"
 	"nibble/safetensors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,7 +78,7 @@ func (o *quantizeOptions) settings(cmd *cobra.Command, b *build.Build) (s conver
 	}
 	s.Options = quant.Options{CheckpointFormat: o.checkpointFormat, Version: version.Number()}
 	s.TensorParallel, s.AllowNonFinite, s.Threads = o.parallel, o.nonFinite, o.threads
-	return s, nil
+	return s, o.calibrate(cmd, b, &s)
 }
 
 // preset sets what a scheme means. Flags that were given win where they do not contradict it.
@@ -145,7 +146,10 @@ func (o *quantizeOptions) spec(s convert.Settings, b *build.Build) (quant.Spec, 
 	default:
 		return spec, usagef("--signed-scale %q: want auto, on or off", o.signed)
 	}
-	if _, err := s.Format.Solver(spec); err != nil {
+	if !slices.Contains(quant.Methods, o.method) {
+		return spec, usagef("--method %q: want %s", o.method, strings.Join(quant.Methods, ", "))
+	}
+	if _, err := s.Format.Solver(spec.Plain()); err != nil {
 		return spec, coded{err, exitUsage}
 	}
 	return spec, nil
