@@ -38,10 +38,12 @@ type set struct {
 	ceilings
 	layers
 	attends
+	gemms
+	moments Moments
 }
 
 // generic is the specification.
-var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric, attendsGeneric}
+var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric, attendsGeneric, gemmsGeneric, momentsGeneric}
 
 // sets are those that this machine can run, the best last.
 var sets = append([]set{generic}, native()...)

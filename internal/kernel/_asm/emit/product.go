@@ -201,3 +201,10 @@ func Fetch(codes Register, tokens, steps int) {
 		PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
 	}
 }
+
+// Step moves all pointers by so many bytes.
+func (r Rows) Step(bytes Register) {
+	for _, b := range r.base {
+		ADDQ(bytes, b)
+	}
+}

@@ -1,0 +1,30 @@
+//go:build !purego
+
+package kernel
+
+//go:generate go -C _asm run ./gemm -set avx2 -out ../gemm_avx2_amd64.s -stubs ../gemm_avx2_stubs_amd64.go -pkg kernel
+//go:generate go -C _asm run ./gemm -set avx512 -out ../gemm_avx512_amd64.s -stubs ../gemm_avx512_stubs_amd64.go -pkg kernel
+//go:generate go -C _asm run ./gemm -set bf16 -out ../gemm_bf16_amd64.s -stubs ../gemm_bf16_stubs_amd64.go -pkg kernel
+
+var (
+	gemmsAVX2 = gemms{
+		Outer[float32]{4, 8, 16, []outer[float32]{add32x1AVX2, add32x2AVX2}, []outer[float32]{sub32x1AVX2, sub32x2AVX2}},
+		Outer[float64]{4, 4, 8, []outer[float64]{add64x1AVX2, add64x2AVX2}, []outer[float64]{sub64x1AVX2, sub64x2AVX2}},
+	}
+	gemmsAVX512 = gemms{
+		Outer[float32]{
+			8, 16, 48,
+			[]outer[float32]{add32x1AVX512, add32x2AVX512, add32x3AVX512}, []outer[float32]{sub32x1AVX512, sub32x2AVX512, sub32x3AVX512},
+		},
+		Outer[float64]{
+			8, 8, 24,
+			[]outer[float64]{add64x1AVX512, add64x2AVX512, add64x3AVX512}, []outer[float64]{sub64x1AVX512, sub64x2AVX512, sub64x3AVX512},
+		},
+	}
+)
+
+var (
+	momentsAVX2   = momentsAs(gemmsAVX2.outer32)
+	momentsAVX512 = momentsAs(gemmsAVX512.outer32)
+	momentsBF16   = Moments{1, Outer[float32]{8, 16, 48, []outer[float32]{addPairsx1BF16, addPairsx2BF16, addPairsx3BF16}, nil}, packMomentPairs}
+)

@@ -1,0 +1,67 @@
+package linalg
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// naiveSolve is the definition of Solve.
+func naiveSolve(l []float64, n int, b []float64, ldb, r int) {
+	for j := range r {
+		for i := range n {
+			for k := range i {
+				b[i*ldb+j] -= float64(l[i*n+k] * b[k*ldb+j])
+			}
+			b[i*ldb+j] /= l[i*n+i]
+		}
+		for i := n - 1; i >= 0; i-- {
+			for k := n - 1; k > i; k-- {
+				b[i*ldb+j] -= float64(l[k*n+i] * b[k*ldb+j])
+			}
+			b[i*ldb+j] /= l[i*n+i]
+		}
+	}
+}
+
+func TestSolve(t *testing.T) { underEach(t, testSolve) }
+
+func testSolve(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	for i, n := range []int{0, 1, 2, 3, 8, 9, 16, 23, 50, 127, 128, 129, 200, 300} {
+		for _, cols := range []int{0, 1, 2, 8, 9, 24, 25, 60} {
+			ldb := cols + r.IntN(4)
+			a, b := definite(r, n), numbers[float64](r, n*ldb, false)
+			want := append([]float64(nil), b...)
+			if err := SolveSPD(a, n, b, ldb, cols, 1+i%3); err != nil {
+				t.Fatal(err)
+			}
+			naiveSolve(a, n, want, ldb, cols)
+			for j, v := range b {
+				if !same(v, want[j]) {
+					t.Fatalf("n %d, %d columns: element %d is %v, want %v", n, cols, j, v, want[j])
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkSolve(b *testing.B) {
+	const n = 1536
+	r := rand.New(rand.NewPCG(9, 9))
+	l := definite(r, n)
+	if err := Cholesky(l, n, 2); err != nil {
+		b.Fatal(err)
+	}
+	x := numbers[float64](r, n*n, false)
+	y := make([]float64, n*n)
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("n=%d/r=%d/threads=%d", n, n, threads), func(b *testing.B) {
+			for b.Loop() {
+				copy(y, x)
+				Solve(l, n, y, n, n, threads)
+			}
+			b.ReportMetric(2*float64(n)*float64(n)*float64(n)*float64(b.N)/1e9/b.Elapsed().Seconds(), "GFLOPS")
+		})
+	}
+}
