@@ -28,7 +28,9 @@ func moment(rows []byte, k int, weights []float32, full bool, threads int) *Mome
 		m.Weight = 1 // nothing entered
 	}
 	if full {
-		m.Second = linalg.Second(rows, n, k, weights, threads)
+		sum := linalg.NewMoment(k)
+		sum.AddBF16(rows, 2*k, n, weights, threads)
+		m.Second = sum.Sum(threads)
 		for i := range m.Second {
 			m.Second[i] /= m.Weight
 		}

@@ -28,7 +28,7 @@ func (s *Descent) refresh() {
 		s.errors(r)
 	}
 	clear(s.g)
-	linalg.Gemm32(s.g, k, s.e, k, s.x.h, k, s.m.N, k, k, false)
+	s.x.packed.Multiply(linalg.Add, s.g, k, s.e, k, s.m.N, 1)
 }
 
 // errors computes those of row r.
@@ -104,7 +104,7 @@ func (s *Descent) sweepRow(r int) (changed bool) {
 // Energy returns Σ w H wᵀ over n rows of w, without the damping: what a loss is a part of.
 func (x *Hessian) Energy(w []float32, n int) float64 {
 	g := make([]float32, n*x.K)
-	linalg.Gemm32(g, x.K, w, x.K, x.h, x.K, n, x.K, x.K, false)
+	x.packed.Multiply(linalg.Add, g, x.K, w, x.K, n, 1)
 	var sum float64
 	for i, v := range w[:n*x.K] {
 		sum += float64(float64(v)*float64(g[i])) - float64(x.Lambda*x.mean*float64(float64(v)*float64(v)))

@@ -35,7 +35,7 @@ func (x *Hessian) solveGroup(m *quant.Matrix, w, e []float32, c0, g int, search 
 		}
 	}
 	if !x.Plain {
-		linalg.Gemm32(a, g, e, k, x.m[c0:], k, n, g, c0, false)
+		linalg.Gemm32(linalg.Add, a, g, e, k, x.m[c0:], k, n, g, c0, 1)
 	}
 	part := quant.NewMatrix(n, g, m.Bits, g, m.Zero)
 	defer part.Recycle()
@@ -70,7 +70,7 @@ func (x *Hessian) solveGroup(m *quant.Matrix, w, e []float32, c0, g int, search 
 			}
 		}
 		if !x.Plain && b1 < g {
-			linalg.Gemm32(a[b1:], g, e[c0+b0:], k, x.m[(c0+b0)*k+c0+b1:], k, n, g-b1, b1-b0, false)
+			linalg.Gemm32(linalg.Add, a[b1:], g, e[c0+b0:], k, x.m[(c0+b0)*k+c0+b1:], k, n, g-b1, b1-b0, 1)
 		}
 	}
 }

@@ -25,12 +25,13 @@ type Hessian struct {
 	Lambda float64 // λ
 	Plain  bool    // no factor could be found: columns are quantized one by one without feedback
 
-	mean  float64   // of the diagonal of H, over the columns that were ever active
-	h     []float32 // H' [K, K]
-	diag  []float32 // of H, without damping; the mean for a column that was never active
-	order []int     // the column at every place
-	d     []float32 // [K], by place
-	m     []float32 // [K, K], by place; only what is above the diagonal is set
+	mean   float64                // of the diagonal of H, over the columns that were ever active
+	h      []float32              // H' [K, K]
+	packed linalg.Panels[float32] // the same for products
+	diag   []float32              // of H, without damping; the mean for a column that was never active
+	order  []int                  // the column at every place
+	d      []float32              // [K], by place
+	m      []float32              // [K, K], by place; only what is above the diagonal is set
 }
 
 // ErrNotFinite marks activations that no statistics can be made of.
@@ -69,6 +70,7 @@ func newHessian(moment []float64, k int, lambda float64, threads int, arrange fu
 		x.Lambda = min(2*max(x.Lambda, 1e-6), 1)
 	}
 	x.damped(moment)
+	x.packed.Pack(x.h, k, false, k, k, threads)
 	return x, nil
 }
 

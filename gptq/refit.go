@@ -63,7 +63,7 @@ func (s *Descent) Refit(d safetensors.DType) {
 			normal[i*size+i] += ridge
 			right[i] += float64(ridge * old[i])
 		}
-		if linalg.SolveSPD(normal, right, size) != nil {
+		if linalg.SolveSPD(normal, size, right, 1, 1, 1) != nil {
 			continue
 		}
 		s.adopt(r, right, per, d, before)
@@ -116,7 +116,7 @@ func (s *Descent) adopt(r int, x []float64, per int, d safetensors.DType, before
 	}
 	s.errors(r)
 	clear(s.g[r*k : (r+1)*k])
-	linalg.Gemm32(s.g[r*k:], k, s.e[r*k:], k, s.x.h, k, 1, k, k, false)
+	s.x.packed.Multiply(linalg.Add, s.g[r*k:], k, s.e[r*k:], k, 1, 1)
 	if s.row(r) < before {
 		return
 	}
