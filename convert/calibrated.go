@@ -167,7 +167,15 @@ func (c *calibration) solve(in *calib.Input) (map[string]quant.Linear, error) {
 	}
 	jobs = jobs[:0]
 	for _, s := range list {
-		s.settle()
+		if s.settle() {
+			jobs = append(jobs, c.solving(s)...)
+		}
+	}
+	if err := run(c.ctx, jobs, c.Threads, nil); err != nil {
+		return nil, err
+	}
+	jobs = jobs[:0]
+	for _, s := range list {
 		jobs = append(jobs, c.storing(s))
 	}
 	if err := run(c.ctx, jobs, c.Threads, c.Progress); err != nil {

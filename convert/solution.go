@@ -28,12 +28,19 @@ type solution struct {
 	it       *Item
 	segments []segment
 	m        *quant.Matrix // [N, K]
-	plain    *quant.Matrix // the same by search alone, which must not be better; nil without feedback
-	losses   [][3]float64  // of every strip of solveRows: e H eᵀ of m and of plain, w H wᵀ
+	losses   []losses      // of every strip of solveRows; nil without feedback
+	searched bool          // m is of search alone
 	blocks   []quant.Noise
 	Loss     *float64 // Σ e H eᵀ / Σ w H wᵀ
 	Fallback string   // why the result is not the method's
 }
+
+// losses are what quantization costs rows of a matrix: e H eᵀ with feedback and by search alone, and w H wᵀ. The last two are
+// those of every fourth strip, and so is the first that is compared with them.
+type losses struct{ feedback, search, energy float64 }
+
+// sampled is every how many strips feedback is compared with search.
+const sampled = 4
 
 // factors are the prepared moments of an input, by what is weighed and the size of the groups.
 type factors struct {
@@ -104,8 +111,7 @@ func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution,
 		}
 		strips += (x.rows + solveRows - 1) / solveRows
 	}
-	s.plain = quant.NewMatrix(it.N, it.K, it.Spec.Bits, group, it.Spec.Zero)
-	s.losses = make([][3]float64, strips)
+	s.losses = make([]losses, strips)
 	return s, nil
 }
 
@@ -122,16 +128,19 @@ func (c *calibration) solving(s *solution) []*job {
 				return err
 			}
 			m := s.m.Part(x.row0+row0, rows)
-			if x.hessian == nil {
+			if x.hessian == nil || s.searched {
 				s.it.solve(m, weights, x.weigh(s.it))
 				return nil
 			}
-			plain := s.plain.Part(x.row0+row0, rows)
-			s.it.solve(plain, weights, x.hessian.Diagonal())
 			x.hessian.Solve(m, weights, s.it.solve)
 			d := x.hessian.Descend(m, weights)
 			d.Sweep(2)
-			s.losses[first+row0/solveRows] = [3]float64{d.Loss(), x.hessian.Descend(plain, weights).Loss(), x.hessian.Energy(weights, rows)}
+			if i := first + row0/solveRows; i%sampled == 0 {
+				plain := quant.NewMatrix(rows, m.K, m.Bits, m.Group, m.Zero)
+				defer plain.Recycle()
+				s.it.solve(plain, weights, x.weigh(s.it))
+				s.losses[i] = losses{d.Loss(), x.hessian.Descend(plain, weights).Loss(), x.hessian.Energy(weights, rows)}
+			}
 			return nil
 		}})
 	}
@@ -159,25 +168,24 @@ func (x *segment) weigh(it *Item) []float32 {
 	return d
 }
 
-// settle keeps the better of feedback and search.
-func (s *solution) settle() {
+// settle looks at the losses, and reports whether search alone is to be taken instead because feedback was no better.
+func (s *solution) settle() (again bool) {
 	if s.losses == nil {
-		return
+		return false
 	}
-	var sum [3]float64
+	var sum losses
 	for _, l := range s.losses {
-		for i, v := range l {
-			sum[i] += v
-		}
+		sum.feedback += l.feedback
+		sum.search += l.search
+		sum.energy += l.energy
 	}
-	if !(sum[0] < sum[1]) {
-		s.m, sum[0] = s.plain, sum[1]
-		s.Fallback = fallbackWorse
+	if s.searched = !(sum.feedback < sum.search); s.searched {
+		s.Fallback, sum.feedback = fallbackWorse, sum.search
 	}
-	s.plain = nil
-	if loss := sum[0] / sum[2]; sum[2] > 0 {
+	if loss := sum.feedback / sum.energy; sum.energy > 0 {
 		s.Loss = &loss
 	}
+	return s.searched
 }
 
 // storing is the job that accounts for the matrix of a solution and writes it.
