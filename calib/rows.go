@@ -128,13 +128,8 @@ func (r *rows) broken(d *json.Decoder, err error) error {
 // add takes the document of a row.
 func (r *rows) add(x row) error {
 	if r.field == "" {
-		for _, f := range slices.Backward(r.fields) {
-			if _, ok := x[f]; ok {
-				r.field = f
-			}
-		}
-		if r.field == "" {
-			return r.fail(-1, "no field %s; it has %s", strings.Join(r.fields, " or "), listed(slices.Sorted(maps.Keys(x))))
+		if err := r.choose(slices.Sorted(maps.Keys(x))); err != nil {
+			return err
 		}
 	}
 	raw := x[r.field]
@@ -161,6 +156,17 @@ func (r *rows) add(x row) error {
 	return r.fail(-1, "field %s is %.40s: want a text", r.field, raw)
 }
 
+// choose picks the field that texts are taken from among those that there are.
+func (r *rows) choose(have []string) error {
+	for _, f := range r.fields {
+		if slices.Contains(have, f) {
+			r.field = f
+			return nil
+		}
+	}
+	return r.fail(-1, "no field %s; it has %s", strings.Join(r.fields, " or "), listed(have))
+}
+
 // listed names fields, the first ones of many.
 func listed(fields []string) string {
 	const most = 20
@@ -173,12 +179,17 @@ func listed(fields []string) string {
 // roles maps the names that ShareGPT has for roles.
 var roles = map[string]string{"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}
 
-// readMessages reads a conversation: role and content as of OpenAI, or from and value as of ShareGPT.
+// readMessages reads a conversation.
 func readMessages(raw json.RawMessage) ([]tokenizer.Message, error) {
 	var list []row
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, errors.New("want a list of messages, objects with role and content")
 	}
+	return conversation(list)
+}
+
+// conversation makes messages of rows: role and content as of OpenAI, or from and value as of ShareGPT.
+func conversation(list []row) ([]tokenizer.Message, error) {
 	messages := make([]tokenizer.Message, len(list))
 	for i, x := range list {
 		m := &messages[i]
