@@ -16,10 +16,7 @@ import (
 // magic begins a file of sequences, with its version.
 const magic = "nibseq1\n"
 
-const (
-	mostHeader = 16 << 20
-	mostNotes  = 64
-)
+const mostHeader = 16 << 20 // bytes of JSON
 
 // ErrCache is a file of sequences that is not what was written.
 var ErrCache = errors.New("calib: not a whole file of sequences")
@@ -38,6 +35,7 @@ type cacheHeader struct {
 // Key names the sequences that settings give with a model: content is whatever else decides them, such as the checksums of
 // the model's files, how its matrices are computed, and the checksum of a text.
 func Key(content string, s Settings) string {
+	s.defaults()
 	raw, err := json.Marshal(struct {
 		Version, Content string
 		Settings         Settings
@@ -135,6 +133,9 @@ func decode(raw []byte, key string) (*Sequences, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&h); err != nil {
 		return nil, fmt.Errorf("header: %w", err)
+	}
+	if d.More() {
+		return nil, errors.New("header: something follows it, or it is no JSON")
 	}
 	if h.Key != key {
 		return nil, errors.New("it is of other sequences")

@@ -80,7 +80,8 @@ func (c *chooser) add(p part) error {
 	if c.settings.Pack && c.bytes < c.block {
 		return nil
 	}
-	return c.cut(!c.settings.Pack && p.last)
+	// With the template every part is a turn of its own.
+	return c.cut(!c.settings.Pack && (p.last || c.settings.Chat))
 }
 
 // cut makes windows of the parts so far. A rest that is no full window counts where the text ends.

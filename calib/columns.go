@@ -30,9 +30,9 @@ func (r *rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 	for i := range f.Leaves {
 		l := &f.Leaves[i]
 		flat := len(l.Path) == 1 && l.MaxRep == 0
-		inList := len(l.Path) > 2 && l.MaxRep == 1
-		if l.Path[0] != r.field || !flat && !(inList && l.Strings) {
-			continue
+		inList := len(l.Path) > 2 && l.MaxRep == 1 && l.Strings
+		if l.Path[0] != r.field || !flat && !inList || len(columns) > 0 && len(l.Path) != len(columns[0].leaf.Path) {
+			continue // what a message has beside texts, such as lists of tool calls
 		}
 		x, err := f.Column(i)
 		if err != nil {
@@ -156,4 +156,3 @@ func valid(value []byte) (string, error) {
 	}
 	return string(value), nil
 }
-

@@ -127,6 +127,9 @@ func seekable(path string, f *os.File, unpacked io.Reader, compression string) (
 		return f, info.Size(), nil
 	}
 	raw, err := io.ReadAll(io.LimitReader(unpacked, mostUnpacked+1))
+	if stopped(err) {
+		return nil, 0, err
+	}
 	if err == nil && len(raw) > mostUnpacked {
 		err = fmt.Errorf("over %d MB unpacked, which memory would have to hold; Parquet files are compressed inside: unpack it first", mostUnpacked>>20)
 	}

@@ -22,7 +22,7 @@ func Load(ctx context.Context, l *Language, s Settings) (*Sequences, error) {
 	case s.Source == SelfSource:
 		return nil, errors.New("calib: text of the model itself comes from Self")
 	case s.Chat && l.Chat == nil:
-		return nil, errors.New("calib: the model has no chat template; take the text without it")
+		return nil, errNoTemplate
 	case len(c.front) >= s.Length:
 		return nil, fmt.Errorf("calib: samples of %d tokens: the tokenizer begins every text with %d of its own; take longer ones",
 			s.Length, len(c.front))

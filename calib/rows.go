@@ -115,7 +115,7 @@ func (r *rows) broken(d *json.Decoder, err error) error {
 	var source *SourceError
 	var kind *json.UnmarshalTypeError
 	switch {
-	case errors.As(err, &source):
+	case errors.As(err, &source), stopped(err):
 		return err
 	case errors.As(err, &kind):
 		err = fmt.Errorf("a JSON %s: want an object with fields", kind.Value)

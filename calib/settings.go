@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,14 +36,15 @@ type Settings struct {
 	Chat    bool // write every document with the model's chat template
 }
 
+// defaults fills in what is zero.
+func (s *Settings) defaults() {
+	s.Samples = cmp.Or(s.Samples, DefaultSamples)
+	s.Length = cmp.Or(s.Length, DefaultLength)
+}
+
 // Check fills in the defaults and refuses values without a meaning.
 func (s *Settings) Check() error {
-	if s.Samples == 0 {
-		s.Samples = DefaultSamples
-	}
-	if s.Length == 0 {
-		s.Length = DefaultLength
-	}
+	s.defaults()
 	switch {
 	case s.Source == "":
 		return errors.New("calib: no source of text: want a file, a folder, or self")
@@ -68,6 +70,8 @@ type Language struct {
 	Chat      *tokenizer.Chat // nil: no chat template
 	Ends      []int32         // tokens that end a text; the first one separates documents
 }
+
+var errNoTemplate = errors.New("calib: the model has no chat template; do without it")
 
 // front is what the tokenizer puts in front of every text.
 func (l *Language) front() []int32 {
