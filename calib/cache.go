@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 )
 
+// rules counts up when other sequences come of the same settings.
+const rules = 1
+
 // magic begins a file of sequences, with its version.
 const magic = "nibseq1\n"
 
@@ -37,9 +40,10 @@ type cacheHeader struct {
 func Key(content string, s Settings) string {
 	s.defaults()
 	raw, err := json.Marshal(struct {
-		Version, Content string
-		Settings         Settings
-	}{magic, content, s})
+		Rules    int
+		Content  string
+		Settings Settings
+	}{rules, content, s})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
@@ -50,7 +54,7 @@ func Key(content string, s Settings) string {
 // cachePath is the file of a key.
 func cachePath(folder, key string) string { return filepath.Join(folder, "sequences-"+key+".bin") }
 
-// Save writes sequences into a folder, under their key. The file appears whole or not at all.
+// Save writes sequences into a folder that exists, under their key. The file appears whole or not at all.
 func (s *Sequences) Save(folder, key string) error {
 	f, err := os.CreateTemp(folder, "sequences-*.tmp")
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"fmt"
 	"slices"
 
 	"nibble/tokenizer"
@@ -214,7 +215,7 @@ func (c *chooser) encode(parts []part) (ids []int32, starts []int, err error) {
 		starts = append(starts, len(ids))
 		more, err := c.language.Tokenizer.Encode(text, false)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("calib: document %d of %s: %w", p.document+1, c.settings.Source, err)
 		}
 		ids = append(ids, more...)
 	}

@@ -94,7 +94,7 @@ func (r *rows) turns(columns []*column) error {
 		if i == 0 {
 			list = make([]row, len(values))
 		} else if len(values) != len(list) {
-			return r.fail(-1, "column %s: %d messages, but %d in column %s", c.leaf.Name(), len(values), len(list), columns[0].leaf.Name())
+			return r.fail(-1, "column %.100q: %d messages, but %d in column %.100q", c.leaf.Name(), len(values), len(list), columns[0].leaf.Name())
 		}
 		for j, v := range values {
 			if list[j] == nil {
@@ -139,7 +139,7 @@ func (c *column) row() (values []json.RawMessage, err error) {
 		}
 		text, err := valid(e.Value)
 		if err != nil {
-			return nil, fmt.Errorf("column %s: %w", c.leaf.Name(), err)
+			return nil, fmt.Errorf("column %.100q: %w", c.leaf.Name(), err)
 		}
 		raw, err := json.Marshal(text)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // blockSize is the number of bytes that are cut into windows together, at least.
@@ -60,7 +61,8 @@ func (c *chooser) result(count int) (*Sequences, error) {
 	}
 	q.Used = len(used)
 	if c.failed > 0 {
-		q.Notes = append(q.Notes, fmt.Sprintf("the chat template refused %s, the first with: %v", plural(c.failed, "conversation"), c.reason))
+		reason := strings.Join(strings.Fields(c.reason.Error()), " ")
+		q.Notes = append(q.Notes, fmt.Sprintf("the chat template refused %s, the first with: %.300s", plural(c.failed, "conversation"), reason))
 	}
 	if c.full() {
 		return q, nil

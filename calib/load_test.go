@@ -175,7 +175,7 @@ func TestPack(t *testing.T) {
 // Where a document ends with the token that also begins the next one, it stands once.
 func TestBetween(t *testing.T) {
 	l := withBOS(t)
-	for _, tt := range []struct{ ends, want []int32 }{{[]int32{end, 5}, []int32{end, bos}}, {[]int32{bos}, []int32{bos}}, {nil, []int32{bos}}} {
+	for _, tt := range []struct{ ends, want []int32 }{{[]int32{end, 5}, []int32{end, bos}}, {[]int32{bos}, []int32{bos}}, {nil, []int32{bos}}, {[]int32{-1, 99999}, []int32{bos}}} {
 		l.Ends = tt.ends
 		if got := l.between(); !slices.Equal(got, tt.want) {
 			t.Errorf("ends %v: %v, want %v", tt.ends, got, tt.want)

@@ -153,7 +153,18 @@ func (r *rows) add(x row) error {
 		}
 		return r.to.conversation(messages)
 	}
-	return r.fail(-1, "field %s is %.40s: want a text", r.field, raw)
+	return r.fail(-1, "field %s is %s: want a text", r.field, what(raw[0]))
+}
+
+// what names a JSON value that begins with a byte, and is neither a text nor a list.
+func what(first byte) string {
+	switch first {
+	case '{':
+		return "an object"
+	case 't', 'f':
+		return "a truth value"
+	}
+	return "a number"
 }
 
 // choose picks the field that texts are taken from among those that there are.

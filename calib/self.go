@@ -79,12 +79,10 @@ type draft struct {
 }
 
 func newWriter(m *runtime.Model, l *Language, s *Settings) (*writer, error) {
-	w := &writer{model: m, settings: s, front: l.front()}
-	for _, id := range l.Ends {
-		if id >= 0 && int(id) < m.Width() {
-			w.ends = append(w.ends, id)
-		}
+	if l.Tokenizer.Size() > m.Width() {
+		return nil, fmt.Errorf("calib: the tokenizer has %d tokens, the model %d: they do not belong together", l.Tokenizer.Size(), m.Width())
 	}
+	w := &writer{model: m, settings: s, front: l.front(), ends: l.ends()}
 	for id := range int32(m.Width()) {
 		_, known := l.Tokenizer.Token(id)
 		switch {

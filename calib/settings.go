@@ -79,12 +79,22 @@ func (l *Language) front() []int32 {
 	return before
 }
 
+// ends are the tokens that end a text, those of them that the tokenizer knows.
+func (l *Language) ends() (list []int32) {
+	for _, id := range l.Ends {
+		if _, known := l.Tokenizer.Token(id); known {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
 // between is what stands between documents in one sequence: the token that ends a text, then what begins one. Where both
 // are the same token, it stands once.
 func (l *Language) between() []int32 {
-	front := l.front()
-	if len(l.Ends) == 0 || slices.Equal(front, l.Ends[:1]) {
+	front, ends := l.front(), l.ends()
+	if len(ends) == 0 || slices.Equal(front, ends[:1]) {
 		return front
 	}
-	return append([]int32{l.Ends[0]}, front...)
+	return append([]int32{ends[0]}, front...)
 }

@@ -156,8 +156,9 @@ func TestRowRefusals(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"txt":"a","body":"b"}`:                   `row 1: no field text; it has ["body" "txt"]`,
 		`{}`:                                       "row 1: no field text; it has []",
-		`{"text":"a"}` + "\n" + `{"text":7}`:       "row 2: field text is 7: want a text",
-		`{"text":{"a":1}}`:                         `row 1: field text is {"a":1}: want a text`,
+		`{"text":"a"}` + "\n" + `{"text":7}`:       "row 2: field text is a number: want a text",
+		`{"text":{"a":1}}`:                         `row 1: field text is an object: want a text`,
+		`{"text":false}`:                           `row 1: field text is a truth value: want a text`,
 		`{"text":["a"]}`:                           "row 1: field text is a list: messages need the model's chat template",
 		`{"text":"a"}` + "\n" + `{"text":"b`:       "row 2: byte 12: the file ends inside it",
 		`{"text":"a"}` + "\n" + `{"text" "b"}`:     "row 2: byte 12: invalid character '\"' after object key",

@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math/bits"
 )
@@ -71,16 +72,8 @@ type columnError struct {
 	err    error
 }
 
-func (e *columnError) Error() string { return "column " + clip(e.column) + ": " + e.err.Error() }
+func (e *columnError) Error() string { return fmt.Sprintf("column %.100q: %v", e.column, e.err) }
 func (e *columnError) Unwrap() error { return e.err }
-
-// clip keeps a name from a file readable.
-func clip(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "..."
-	}
-	return s
-}
 
 // advance goes on to the next page, and where the chunk has no more entries to the next row group.
 func (c *Column) advance() error {
