@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"nibble/tokenizer"
 )
@@ -200,7 +201,7 @@ func (c *chooser) encode(parts []part) (ids []int32, starts []int, err error) {
 		if c.settings.Chat {
 			messages := p.messages
 			if messages == nil {
-				messages = []tokenizer.Message{{Role: "user", Content: text}}
+				messages = []tokenizer.Message{{Role: "user", Content: strings.TrimSpace(text)}}
 			}
 			answer := messages[len(messages)-1].Role == "user"
 			if text, err = c.language.Chat.Render(messages, answer, nil); err != nil {

@@ -63,7 +63,7 @@ func TestSelfInvariance(t *testing.T) {
 		"packed":     {newline(withBOS(t)), Settings{Pack: true}},
 		"chat":       {newline(withBOS(t)), Settings{Chat: true, Pack: true}},
 	} {
-		tt.s.Source, tt.s.Samples, tt.s.Length, tt.s.Seed = SelfSource, 4, 48, 3
+		tt.s.Source, tt.s.Samples, tt.s.Length, tt.s.Seed = SelfSource, 3, 32, 3
 		want := written(t, one, tt.l, tt.s, 1)
 		if diff := cmp.Diff(want, written(t, one, tt.l, tt.s, 4)); diff != "" {
 			t.Errorf("%s: four at a time: -want +got\n%s", name, diff)
@@ -75,7 +75,7 @@ func TestSelfInvariance(t *testing.T) {
 		}
 		ends := 0
 		for i, ids := range want {
-			if len(ids) > 48 || len(ids) < 16 || (tt.s.Pack || tt.l.Ends == nil) && len(ids) < 48 {
+			if len(ids) > 32 || len(ids) < 16 || (tt.s.Pack || tt.l.Ends == nil) && len(ids) < 32 {
 				t.Errorf("%s: sequence %d has %d tokens", name, i, len(ids))
 			}
 			front := tt.l.front()
@@ -94,7 +94,7 @@ func TestSelfInvariance(t *testing.T) {
 				}
 			}
 		}
-		if short := len(want) > 4; short != strings.HasPrefix(name, "short") || (ends > 0) != (name == "packed" || name == "chat") {
+		if short := len(want) > 3; short != strings.HasPrefix(name, "short") || (ends > 0) != (name == "packed" || name == "chat") {
 			t.Errorf("%s: %d sequences, %d ends inside", name, len(want), ends)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"nibble/internal/parquet"
 	"nibble/tokenizer"
 )
 
@@ -290,6 +291,42 @@ func FuzzRows(f *testing.F) {
 		d, list := gather(64)
 		r := &rows{file: "file", fields: []string{"messages", "text"}, chat: chat, to: d}
 		if err := r.json(newPlain("file", bytes.NewReader(raw))); err != nil && !errors.Is(err, ErrSource) {
+			t.Fatal(err)
+		}
+		for _, p := range *list {
+			if !utf8.ValidString(p.text) || (p.text == "") == (p.messages == nil) {
+				t.Fatalf("part %+v", p)
+			}
+			for _, m := range p.messages {
+				if m.Role == "" {
+					t.Fatalf("part %+v", p)
+				}
+			}
+		}
+	})
+}
+
+// FuzzParquet wants an error or documents of any Parquet file: a text or messages with roles for a row at most.
+func FuzzParquet(f *testing.F) {
+	names, err := filepath.Glob("../internal/parquet/testdata/*.parquet")
+	if err != nil || len(names) == 0 {
+		f.Fatal(err)
+	}
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		// A few bytes can be the nulls of 2³¹ rows.
+		if file, err := parquet.Open(bytes.NewReader(raw), int64(len(raw))); err == nil && file.Rows > 1000 {
+			return
+		}
+		d, list := gather(64)
+		r := &rows{file: "file", fields: []string{"messages", "text"}, chat: true, to: d}
+		if err := r.parquet(context.Background(), bytes.NewReader(raw), int64(len(raw))); err != nil && !errors.Is(err, ErrSource) {
 			t.Fatal(err)
 		}
 		for _, p := range *list {
