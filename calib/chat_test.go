@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"nibble/tokenizer"
 )
 
 // texts returns what the sequences of a source say, sorted.
@@ -56,6 +59,20 @@ func TestChat(t *testing.T) {
 	joined := []string{want[0] + want[1]}
 	if diff := cmp.Diff(joined, got); diff != "" {
 		t.Errorf("packed: -want +got\n%s", diff)
+	}
+}
+
+// A template that asks for the date is told the same one on every day.
+func TestChatDate(t *testing.T) {
+	l := withBOS(t)
+	chat, err := tokenizer.LoadChat(fstest.MapFS{"chat_template.jinja": {Data: []byte(`{{ strftime_now("%d %b %Y") }}: {{ messages[0].content }}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Chat = chat
+	got, err := l.render([]tokenizer.Message{{Role: "user", Content: "Hello."}})
+	if got != "26 Jul 2024: Hello." || err != nil || !chat.Date.IsZero() {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

@@ -203,8 +203,7 @@ func (c *chooser) encode(parts []part) (ids []int32, starts []int, err error) {
 			if messages == nil {
 				messages = []tokenizer.Message{{Role: "user", Content: strings.TrimSpace(text)}}
 			}
-			answer := messages[len(messages)-1].Role == "user"
-			if text, err = c.language.Chat.Render(messages, answer, nil); err != nil {
+			if text, err = c.language.render(messages); err != nil {
 				if c.failed++; c.failed == 1 {
 					c.reason = err
 				}

@@ -23,8 +23,8 @@
 // With Chat a document is a conversation in the form of the model's chat template. Where the last message is a user's, the
 // beginning of an answer follows. The template's own BOS counts as the one of the sequence, and without one there is none,
 // as in use. A plain text becomes messages of a user, each of 3·Length bytes at most, so that as a rule every sequence is
-// a whole one. A conversation that the template refuses is left out, which the notes say. Conversations that are packed have
-// between them what the template writes.
+// a whole one. A template that asks for the date is told 26 July 2024. A conversation that it refuses is left out, which the
+// notes say. Conversations that are packed have between them what the template writes.
 //
 // # Sources
 //

@@ -112,8 +112,8 @@ func (w *writer) converse(l *Language) error {
 	if l.Chat == nil {
 		return errNoTemplate
 	}
-	const question = "nibble's question"
-	text, err := l.Chat.Render([]tokenizer.Message{{Role: "user", Content: question}}, true, nil)
+	const question = "nibble-question" // which no template has by itself
+	text, err := l.render([]tokenizer.Message{{Role: "user", Content: question}})
 	if err != nil {
 		return fmt.Errorf("calib: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"nibble/tokenizer"
 )
@@ -77,6 +78,16 @@ var errNoTemplate = errors.New("calib: the model has no chat template; do withou
 func (l *Language) front() []int32 {
 	before, _ := l.Tokenizer.Around()
 	return before
+}
+
+// today is what chat templates are told, so that sequences do not change from day to day: the date to which Llama's fall back.
+var today = time.Date(2024, time.July, 26, 0, 0, 0, 0, time.UTC)
+
+// render writes a conversation with the chat template. Behind a user's message the beginning of an answer follows.
+func (l *Language) render(messages []tokenizer.Message) (string, error) {
+	chat := *l.Chat
+	chat.Date = today
+	return chat.Render(messages, messages[len(messages)-1].Role == "user", nil)
 }
 
 // ends are the tokens that end a text, those of them that the tokenizer knows.
