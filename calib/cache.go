@@ -13,13 +13,13 @@ import (
 	"path/filepath"
 )
 
+// rules counts up when other sequences come of the same settings.
+const rules = 1
+
 // magic begins a file of sequences, with its version.
 const magic = "nibseq1\n"
 
-const (
-	mostHeader = 16 << 20
-	mostNotes  = 64
-)
+const mostHeader = 16 << 20 // bytes of JSON
 
 // ErrCache is a file of sequences that is not what was written.
 var ErrCache = errors.New("calib: not a whole file of sequences")
@@ -38,10 +38,12 @@ type cacheHeader struct {
 // Key names the sequences that settings give with a model: content is whatever else decides them, such as the checksums of
 // the model's files, how its matrices are computed, and the checksum of a text.
 func Key(content string, s Settings) string {
+	s.defaults()
 	raw, err := json.Marshal(struct {
-		Version, Content string
-		Settings         Settings
-	}{magic, content, s})
+		Rules    int
+		Content  string
+		Settings Settings
+	}{rules, content, s})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
@@ -52,7 +54,7 @@ func Key(content string, s Settings) string {
 // cachePath is the file of a key.
 func cachePath(folder, key string) string { return filepath.Join(folder, "sequences-"+key+".bin") }
 
-// Save writes sequences into a folder, under their key. The file appears whole or not at all.
+// Save writes sequences into a folder that exists, under their key. The file appears whole or not at all.
 func (s *Sequences) Save(folder, key string) error {
 	f, err := os.CreateTemp(folder, "sequences-*.tmp")
 	if err != nil {
@@ -135,6 +137,9 @@ func decode(raw []byte, key string) (*Sequences, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&h); err != nil {
 		return nil, fmt.Errorf("header: %w", err)
+	}
+	if d.More() {
+		return nil, errors.New("header: something follows it, or it is no JSON")
 	}
 	if h.Key != key {
 		return nil, errors.New("it is of other sequences")

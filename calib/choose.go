@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"nibble/tokenizer"
 )
@@ -80,7 +82,8 @@ func (c *chooser) add(p part) error {
 	if c.settings.Pack && c.bytes < c.block {
 		return nil
 	}
-	return c.cut(!c.settings.Pack && p.last)
+	// With the template every part is a turn of its own.
+	return c.cut(!c.settings.Pack && (p.last || c.settings.Chat))
 }
 
 // cut makes windows of the parts so far. A rest that is no full window counts where the text ends.
@@ -198,10 +201,9 @@ func (c *chooser) encode(parts []part) (ids []int32, starts []int, err error) {
 		if c.settings.Chat {
 			messages := p.messages
 			if messages == nil {
-				messages = []tokenizer.Message{{Role: "user", Content: text}}
+				messages = []tokenizer.Message{{Role: "user", Content: strings.TrimSpace(text)}}
 			}
-			answer := messages[len(messages)-1].Role == "user"
-			if text, err = c.language.Chat.Render(messages, answer, nil); err != nil {
+			if text, err = c.language.render(messages); err != nil {
 				if c.failed++; c.failed == 1 {
 					c.reason = err
 				}
@@ -213,7 +215,7 @@ func (c *chooser) encode(parts []part) (ids []int32, starts []int, err error) {
 		starts = append(starts, len(ids))
 		more, err := c.language.Tokenizer.Encode(text, false)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("calib: document %d of %s: %w", p.document+1, c.settings.Source, err)
 		}
 		ids = append(ids, more...)
 	}

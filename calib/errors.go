@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -30,3 +31,8 @@ func (e *SourceError) Error() string {
 
 // Unwrap returns ErrSource.
 func (e *SourceError) Unwrap() error { return ErrSource }
+
+// stopped reports whether an error says nothing about the file, but that reading it was no longer wanted.
+func stopped(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -2,6 +2,8 @@ package calib
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +18,9 @@ import (
 
 // mostWindow is the largest window of a zstd file, that of its command line without --long.
 const mostWindow = 128 << 20
+
+// mostUnpacked is the largest Parquet file that is compressed once more.
+const mostUnpacked = 256 << 20
 
 // kinds are the endings of the files that a folder is searched for.
 var kinds = []string{".txt", ".jsonl", ".ndjson", ".json", ".parquet"}
@@ -78,11 +83,18 @@ func (c *chooser) read(path string, to *documents) error {
 		return err
 	}
 	defer done()
+	r = &stoppable{c.ctx, r}
 	before := to.count
 	table := &rows{file: path, fields: c.settings.fields(), chat: c.settings.Chat, to: to}
 	switch ending {
 	case ".jsonl", ".ndjson", ".json":
 		err = table.json(newPlain(path, r))
+	case ".parquet":
+		var in io.ReaderAt
+		var size int64
+		if in, size, err = seekable(path, f, r, compression); err == nil {
+			err = table.parquet(c.ctx, in, size)
+		}
 	default:
 		err = to.plainText(newPlain(path, r))
 	}
@@ -90,6 +102,41 @@ func (c *chooser) read(path string, to *documents) error {
 		return &SourceError{File: path, Offset: -1, Reason: "no text in it"}
 	}
 	return err
+}
+
+// stoppable is a reader that ends when the context does.
+type stoppable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s *stoppable) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(b)
+}
+
+// seekable returns a file in which one can jump: itself, or what it unpacks to.
+func seekable(path string, f *os.File, unpacked io.Reader, compression string) (io.ReaderAt, int64, error) {
+	if compression == "" {
+		info, err := f.Stat()
+		if err != nil {
+			return nil, 0, fmt.Errorf("calib: %w", err)
+		}
+		return f, info.Size(), nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(unpacked, mostUnpacked+1))
+	if stopped(err) {
+		return nil, 0, err
+	}
+	if err == nil && len(raw) > mostUnpacked {
+		err = fmt.Errorf("over %d MB unpacked, which memory would have to hold; Parquet files are compressed inside: unpack it first", mostUnpacked>>20)
+	}
+	if err != nil {
+		return nil, 0, &SourceError{File: path, Offset: -1, Reason: err.Error()}
+	}
+	return bytes.NewReader(raw), int64(len(raw)), nil
 }
 
 // fields are the names that a text may have in a table.

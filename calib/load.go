@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // blockSize is the number of bytes that are cut into windows together, at least.
@@ -22,7 +23,7 @@ func Load(ctx context.Context, l *Language, s Settings) (*Sequences, error) {
 	case s.Source == SelfSource:
 		return nil, errors.New("calib: text of the model itself comes from Self")
 	case s.Chat && l.Chat == nil:
-		return nil, errors.New("calib: the model has no chat template; take the text without it")
+		return nil, errNoTemplate
 	case len(c.front) >= s.Length:
 		return nil, fmt.Errorf("calib: samples of %d tokens: the tokenizer begins every text with %d of its own; take longer ones",
 			s.Length, len(c.front))
@@ -60,7 +61,8 @@ func (c *chooser) result(count int) (*Sequences, error) {
 	}
 	q.Used = len(used)
 	if c.failed > 0 {
-		q.Notes = append(q.Notes, fmt.Sprintf("the chat template refused %s, the first with: %v", plural(c.failed, "conversation"), c.reason))
+		reason := strings.Join(strings.Fields(c.reason.Error()), " ")
+		q.Notes = append(q.Notes, fmt.Sprintf("the chat template refused %s, the first with: %.300s", plural(c.failed, "conversation"), reason))
 	}
 	if c.full() {
 		return q, nil

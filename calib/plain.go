@@ -50,6 +50,10 @@ func (p *plain) fill() {
 	n, err := p.r.Read(p.buf[len(p.buf):plainSize])
 	p.buf = p.buf[:len(p.buf)+n]
 	end := errors.Is(err, io.EOF)
+	if stopped(err) {
+		p.err = err
+		return
+	}
 	if err != nil && !end {
 		p.fail(len(p.buf), "%v", err)
 		return

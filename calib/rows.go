@@ -115,7 +115,7 @@ func (r *rows) broken(d *json.Decoder, err error) error {
 	var source *SourceError
 	var kind *json.UnmarshalTypeError
 	switch {
-	case errors.As(err, &source):
+	case errors.As(err, &source), stopped(err):
 		return err
 	case errors.As(err, &kind):
 		err = fmt.Errorf("a JSON %s: want an object with fields", kind.Value)
@@ -128,13 +128,8 @@ func (r *rows) broken(d *json.Decoder, err error) error {
 // add takes the document of a row.
 func (r *rows) add(x row) error {
 	if r.field == "" {
-		for _, f := range slices.Backward(r.fields) {
-			if _, ok := x[f]; ok {
-				r.field = f
-			}
-		}
-		if r.field == "" {
-			return r.fail(-1, "no field %s; it has %s", strings.Join(r.fields, " or "), listed(slices.Sorted(maps.Keys(x))))
+		if err := r.choose(slices.Sorted(maps.Keys(x))); err != nil {
+			return err
 		}
 	}
 	raw := x[r.field]
@@ -158,7 +153,29 @@ func (r *rows) add(x row) error {
 		}
 		return r.to.conversation(messages)
 	}
-	return r.fail(-1, "field %s is %.40s: want a text", r.field, raw)
+	return r.fail(-1, "field %s is %s: want a text", r.field, what(raw[0]))
+}
+
+// what names a JSON value that begins with a byte, and is neither a text nor a list.
+func what(first byte) string {
+	switch first {
+	case '{':
+		return "an object"
+	case 't', 'f':
+		return "a truth value"
+	}
+	return "a number"
+}
+
+// choose picks the field that texts are taken from among those that there are.
+func (r *rows) choose(have []string) error {
+	for _, f := range r.fields {
+		if slices.Contains(have, f) {
+			r.field = f
+			return nil
+		}
+	}
+	return r.fail(-1, "no field %s; it has %s", strings.Join(r.fields, " or "), listed(have))
 }
 
 // listed names fields, the first ones of many.
@@ -173,12 +190,17 @@ func listed(fields []string) string {
 // roles maps the names that ShareGPT has for roles.
 var roles = map[string]string{"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}
 
-// readMessages reads a conversation: role and content as of OpenAI, or from and value as of ShareGPT.
+// readMessages reads a conversation.
 func readMessages(raw json.RawMessage) ([]tokenizer.Message, error) {
 	var list []row
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, errors.New("want a list of messages, objects with role and content")
 	}
+	return conversation(list)
+}
+
+// conversation makes messages of rows: role and content as of OpenAI, or from and value as of ShareGPT.
+func conversation(list []row) ([]tokenizer.Message, error) {
 	messages := make([]tokenizer.Message, len(list))
 	for i, x := range list {
 		m := &messages[i]

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"nibble/runtime"
+	"nibble/tokenizer"
 )
 
 // How the model writes. The first tokens of a document are drawn among the likeliest at a high temperature, so that documents
@@ -19,7 +21,7 @@ const (
 )
 
 const (
-	mostBatch = 32       // sequences that run together
+	mostBatch = 32      // sequences that run together
 	mostCache = 1 << 30 // bytes of their caches, unless one alone takes more
 )
 
@@ -55,7 +57,8 @@ func batch(m *runtime.Model, s *Settings) int {
 type writer struct {
 	model    *runtime.Model
 	settings *Settings
-	front    []int32 // what the tokenizer puts in front of every text
+	front    []int32 // what begins a document in use
+	answer   []int32 // with a chat template, what stands between a question and its answer
 	ends     []int32 // tokens that end a document
 	banned   []int32 // tokens that are never written, without the ends
 	plain    []int32 // tokens of text
@@ -70,17 +73,16 @@ type draft struct {
 	sampler  *runtime.Sampler
 	ids      []int32
 	next     []int32 // to run, then a token follows
-	document int     // tokens of the last document, without front
+	document int     // tokens written of the last document
+	asks     bool    // they are a question, and an answer will follow
 	done     bool
 }
 
 func newWriter(m *runtime.Model, l *Language, s *Settings) (*writer, error) {
-	w := &writer{model: m, settings: s, front: l.front()}
-	for _, id := range l.Ends {
-		if id >= 0 && int(id) < m.Width() {
-			w.ends = append(w.ends, id)
-		}
+	if l.Tokenizer.Size() > m.Width() {
+		return nil, fmt.Errorf("calib: the tokenizer has %d tokens, the model %d: they do not belong together", l.Tokenizer.Size(), m.Width())
 	}
+	w := &writer{model: m, settings: s, front: l.front(), ends: l.ends()}
 	for id := range int32(m.Width()) {
 		_, known := l.Tokenizer.Token(id)
 		switch {
@@ -91,14 +93,41 @@ func newWriter(m *runtime.Model, l *Language, s *Settings) (*writer, error) {
 			w.plain = append(w.plain, id)
 		}
 	}
-	switch {
-	case len(w.plain) == 0:
+	if len(w.plain) == 0 {
 		return nil, errors.New("calib: every token of the tokenizer is a special one: it cannot write text")
-	case len(w.front) >= s.Length:
-		return nil, fmt.Errorf("calib: samples of %d tokens: the tokenizer begins every text with %d of its own; take longer ones",
-			s.Length, len(w.front))
+	}
+	if s.Chat {
+		if err := w.converse(l); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(w.front) + len(w.answer); n >= s.Length {
+		return nil, fmt.Errorf("calib: samples of %d tokens: %d stand around every text; take longer ones", s.Length, n)
 	}
 	return w, nil
+}
+
+// converse finds what the chat template puts before a question and between it and the answer.
+func (w *writer) converse(l *Language) error {
+	if l.Chat == nil {
+		return errNoTemplate
+	}
+	const question = "nibble-question" // which no template has by itself
+	text, err := l.render([]tokenizer.Message{{Role: "user", Content: question}})
+	if err != nil {
+		return fmt.Errorf("calib: %w", err)
+	}
+	before, behind, ok := strings.Cut(text, question)
+	if !ok {
+		return errors.New("calib: the chat template does not write a question as it is; let the model write without the template")
+	}
+	if w.front, err = l.Tokenizer.Encode(before, false); err != nil {
+		return fmt.Errorf("calib: chat template: %w", err)
+	}
+	if w.answer, err = l.Tokenizer.Encode(behind, false); err != nil {
+		return fmt.Errorf("calib: chat template: %w", err)
+	}
+	return nil
 }
 
 // run writes sequences, so many at a time, until there are enough tokens.
@@ -131,6 +160,7 @@ func (w *writer) run(ctx context.Context, batch int, progress func(done, wanted 
 		inputs = inputs[:0]
 		for _, d := range running {
 			inputs = append(inputs, runtime.Input{Session: d.session, Tokens: d.next})
+			d.next = nil
 		}
 		err := w.model.ForwardContext(ctx, inputs, func(i, _ int, logits []float32) { w.write(running[i], logits) })
 		if err != nil {
@@ -150,7 +180,7 @@ func (w *writer) run(ctx context.Context, batch int, progress func(done, wanted 
 func (w *writer) start(s *runtime.Session) *draft {
 	s.Reset()
 	seed := scatter(scatter(w.settings.Seed) + uint64(len(w.started)))
-	d := &draft{session: s, sampler: runtime.NewSampler(runtime.Sampling{Seed: seed})}
+	d := &draft{session: s, sampler: runtime.NewSampler(runtime.Sampling{Seed: seed}), asks: w.settings.Chat}
 	switch {
 	case len(w.front) > 0:
 		d.ids = slices.Clone(w.front)
@@ -166,8 +196,37 @@ func (w *writer) start(s *runtime.Session) *draft {
 	return d
 }
 
-// write adds the token that follows what has run.
+// write adds the token that follows what has run, and what follows that token in any case.
 func (w *writer) write(d *draft, logits []float32) {
+	id := w.draw(d, logits)
+	ends := slices.Contains(w.ends, id)
+	switch {
+	case !ends:
+		d.document++
+		if w.add(d, id); d.asks && d.document == w.settings.Length/4 {
+			d.asks = false
+			w.add(d, w.answer...)
+		}
+	case d.asks: // the template has an end of its own
+		d.asks = false
+		w.add(d, w.answer...)
+	case w.settings.Pack:
+		d.document, d.asks = 0, w.settings.Chat
+		if w.add(d, id); len(w.front) != 1 || w.front[0] != id {
+			w.add(d, w.front...)
+		}
+	default:
+		d.done = true
+		w.bound -= w.settings.Length - len(d.ids)
+	}
+}
+
+// draw chooses a token.
+func (w *writer) draw(d *draft, logits []float32) int32 {
+	least := w.settings.least()
+	if d.asks {
+		least = openingTokens
+	}
 	d.sampler.Temperature, d.sampler.TopK = 1, 0
 	if d.document < openingTokens {
 		d.sampler.Temperature, d.sampler.TopK = openingTemperature, openingTopK
@@ -177,30 +236,18 @@ func (w *writer) write(d *draft, logits []float32) {
 	for _, id := range w.banned {
 		w.logits[id] = never
 	}
-	if d.document < w.settings.least() {
+	if d.document < least {
 		for _, id := range w.ends {
 			w.logits[id] = never
 		}
 	}
-	id := d.sampler.Next(w.logits, d.ids)
-	length := w.settings.Length
-	if !slices.Contains(w.ends, id) {
-		d.ids, d.next = append(d.ids, id), []int32{id}
-		d.document++
-		d.done = len(d.ids) == length
-		return
-	}
-	if !w.settings.Pack {
-		d.done = true
-		w.bound -= length - len(d.ids)
-		return
-	}
-	d.next = []int32{id}
-	if !slices.Equal(w.front, d.next) {
-		d.next = append(d.next, w.front...)
-	}
-	d.document = 0
-	d.next = d.next[:min(len(d.next), length-len(d.ids))]
-	d.ids = append(d.ids, d.next...)
-	d.done = len(d.ids) == length
+	return d.sampler.Next(w.logits, d.ids)
+}
+
+// add appends tokens that are to run next, as far as there is room.
+func (w *writer) add(d *draft, ids ...int32) {
+	ids = ids[:min(len(ids), w.settings.Length-len(d.ids))]
+	d.ids = append(d.ids, ids...)
+	d.next = append(d.next, ids...)
+	d.done = len(d.ids) == w.settings.Length
 }

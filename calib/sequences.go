@@ -87,7 +87,7 @@ type TooLittleError struct {
 func (e *TooLittleError) Error() string {
 	s := fmt.Sprintf("calib: %s has %s for calibration, %s were asked for", e.Source, plural(e.Have, "token"), grouped(e.Wanted))
 	if e.Short > 0 {
-		s += fmt.Sprintf("; %s of %s have less than %d tokens and were left out", grouped(e.Short), plural(e.Documents, "document"), e.Least)
+		s += fmt.Sprintf("; %s of %s have less than %d tokens and were left out, which packing would not", grouped(e.Short), plural(e.Documents, "document"), e.Least)
 	}
 	return s + "; take more text or ask for less"
 }

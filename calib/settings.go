@@ -1,9 +1,11 @@
 package calib
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"nibble/tokenizer"
 )
@@ -35,14 +37,15 @@ type Settings struct {
 	Chat    bool // write every document with the model's chat template
 }
 
+// defaults fills in what is zero.
+func (s *Settings) defaults() {
+	s.Samples = cmp.Or(s.Samples, DefaultSamples)
+	s.Length = cmp.Or(s.Length, DefaultLength)
+}
+
 // Check fills in the defaults and refuses values without a meaning.
 func (s *Settings) Check() error {
-	if s.Samples == 0 {
-		s.Samples = DefaultSamples
-	}
-	if s.Length == 0 {
-		s.Length = DefaultLength
-	}
+	s.defaults()
 	switch {
 	case s.Source == "":
 		return errors.New("calib: no source of text: want a file, a folder, or self")
@@ -69,18 +72,40 @@ type Language struct {
 	Ends      []int32         // tokens that end a text; the first one separates documents
 }
 
+var errNoTemplate = errors.New("calib: the model has no chat template; do without it")
+
 // front is what the tokenizer puts in front of every text.
 func (l *Language) front() []int32 {
 	before, _ := l.Tokenizer.Around()
 	return before
 }
 
+// today is what chat templates are told, so that sequences do not change from day to day: the date to which Llama's fall back.
+var today = time.Date(2024, time.July, 26, 0, 0, 0, 0, time.UTC)
+
+// render writes a conversation with the chat template. Behind a user's message the beginning of an answer follows.
+func (l *Language) render(messages []tokenizer.Message) (string, error) {
+	chat := *l.Chat
+	chat.Date = today
+	return chat.Render(messages, messages[len(messages)-1].Role == "user", nil)
+}
+
+// ends are the tokens that end a text, those of them that the tokenizer knows.
+func (l *Language) ends() (list []int32) {
+	for _, id := range l.Ends {
+		if _, known := l.Tokenizer.Token(id); known {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
 // between is what stands between documents in one sequence: the token that ends a text, then what begins one. Where both
 // are the same token, it stands once.
 func (l *Language) between() []int32 {
-	front := l.front()
-	if len(l.Ends) == 0 || slices.Equal(front, l.Ends[:1]) {
+	front, ends := l.front(), l.ends()
+	if len(ends) == 0 || slices.Equal(front, ends[:1]) {
 		return front
 	}
-	return append([]int32{l.Ends[0]}, front...)
+	return append([]int32{ends[0]}, front...)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/ardanlabs/jinja"
 )
@@ -20,6 +21,8 @@ type Message struct {
 
 // Chat writes conversations in the form that a model was trained on, by the Jinja template that comes with it.
 type Chat struct {
+	Date time.Time // of which a template that asks for the date is told; zero: now
+
 	template *jinja.Template
 	length   int                    // of its source
 	tokens   map[string]jinja.Value // bos_token, eos_token and the like
@@ -157,6 +160,9 @@ func (c *Chat) Render(messages []Message, addGenerationPrompt bool, vars map[str
 			v, _ := fields.AsDict().Get(key)
 			d.Set(key, v)
 		}
+	}
+	if !c.Date.IsZero() {
+		data["strftime_now"] = strftimeNow(c.Date)
 	}
 	data["messages"] = jinja.NewList(turns)
 	data["add_generation_prompt"] = jinja.NewBool(addGenerationPrompt)

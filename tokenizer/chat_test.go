@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -125,5 +126,23 @@ func TestHostileChats(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: error %v, want %q in it", template, err, want)
 		}
+	}
+}
+
+// What Python's strftime makes of the same, in the C locale.
+func TestDate(t *testing.T) {
+	at := time.Date(2026, time.March, 5, 14, 7, 9, 0, time.UTC)
+	const format = "%Y %y %m %d %B %b %A %a %H %I %M %S %p %Z %j %% %q %"
+	const want = "2026 26 03 05 March Mar Thursday Thu 14 02 07 09 PM UTC 064 % %q %"
+	if got := strftime(format, at); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c, err := LoadChat(fstest.MapFS{"chat_template.jinja": {Data: []byte(`{% if strftime_now is defined %}{{ strftime_now("%d %b %Y") }}{% endif %}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Date = at
+	if got, err := c.Render(nil, false, nil); got != "05 Mar 2026" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,7 +128,20 @@ func TestWholeTokenizers(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkCases(t, tok, whole.Cases)
+			checkAround(t, tok, whole.Cases)
 		})
+	}
+}
+
+// checkAround compares what stands around texts with what Encode puts there.
+func checkAround(t *testing.T, tok *Tokenizer, cases []goldenCase) {
+	t.Helper()
+	before, after := tok.Around()
+	for _, c := range cases {
+		want, err := tok.Encode(c.Text, true)
+		if got := slices.Concat(before, c.IDs, after); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%q: %v and %v around it make %v, want %v (%v)", c.Text, before, after, got, want, err)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ func TestSentencePiece(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkCases(t, tok, m.Cases)
+			checkAround(t, tok, m.Cases)
 		})
 	}
 }

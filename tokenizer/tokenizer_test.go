@@ -54,6 +54,9 @@ func TestDemo(t *testing.T) {
 	if id, ok := tok.ID("<|end|>"); id != 0 || !ok {
 		t.Errorf("<|end|> is %d, %v", id, ok)
 	}
+	if !tok.Special(0) || tok.Special(1) || tok.Special(-1) || tok.Special(1024) {
+		t.Error("special is 0 alone")
+	}
 	if s, ok := tok.Token(0); s != "<|end|>" || !ok {
 		t.Errorf("0 is %q, %v", s, ok)
 	}

@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"github.com/dlclark/regexp2/v2":     {"tokenizer"},
 	"github.com/ardanlabs/jinja":        {"tokenizer"},
 	"nibble/convert":                    {"internal/cli"},
+	"nibble/internal/parquet":           {"calib"},
 	"nibble/internal/cli":               {"cmd/quantize", "cmd/dequantize", "cmd/runtime"},
 }
 
