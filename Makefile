@@ -7,9 +7,9 @@ export CGO_ENABLED ?= 0
 FUZZ    ?= 5s
 TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
-RACE    = ./convert ./fidelity ./internal/stage ./runtime ./safetensors ./tokenizer
+RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels arm64 fuzz-short lint interop bench bench-go bench-model dist ci
+.PHONY: build generate test demo race purego kernels oracle arm64 fuzz-short lint interop bench bench-go bench-model dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -39,9 +39,14 @@ purego:
 	$(GO) test -tags purego ./...
 
 # What computes, under every set of kernels that this machine has but the best, which make test runs.
-KERNELS = ./asym ./awq ./compressed ./convert ./fidelity ./formats/... ./gptq ./internal/half ./internal/kernel ./quant ./runtime
+KERNELS = ./asym ./awq ./compressed ./convert ./fidelity ./formats/... ./gptq ./internal/half ./internal/kernel ./internal/linalg ./quant ./runtime
 kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; NIBBLE_KERNEL=$$k $(GO) test $(KERNELS); done
+
+# Linear algebra against gonum, which is in a module of its own.
+oracle:
+	$(GO) -C internal/linalg/oracle vet ./...
+	$(GO) -C internal/linalg/oracle test ./...
 
 # Needs qemu-aarch64 (Debian: qemu-user). The script of bench is left out: it measures an emulator, for minutes.
 arm64:
@@ -73,4 +78,4 @@ bench-model:
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
-ci: lint generate test race purego kernels arm64 fuzz-short interop
+ci: lint generate test race purego kernels oracle arm64 fuzz-short interop

@@ -7,8 +7,8 @@ type gemms struct {
 }
 
 var gemmsGeneric = gemms{
-	Outer[float32]{2, 4, 4, []outer[float32]{addOuter[float32]}, []outer[float32]{subOuter[float32]}},
-	Outer[float64]{2, 4, 4, []outer[float64]{addOuter[float64]}, []outer[float64]{subOuter[float64]}},
+	Outer[float32]{2, 4, 4, []outer[float32]{addOuter[float32]}, []outer[float32]{subOuter[float32]}, nil},
+	Outer[float64]{2, 4, 4, []outer[float64]{addOuter[float64]}, []outer[float64]{subOuter[float64]}, []divider[float64]{divideOuter}},
 }
 
 // Outer adds outer products to a tile of a matrix, or subtracts them.
@@ -18,10 +18,14 @@ type Outer[T float32 | float64] struct {
 	Cols  int        // and so many at most
 	add   []outer[T] // for 1, 2, 3 … times Lanes columns
 	sub   []outer[T]
+	div   []divider[T]
 }
 
 // outer is an operation of Outer on one number of columns.
 type outer[T float32 | float64] func(c []T, ldc int, a []T, rs, ks int, b []T, bs, k int)
+
+// divider is Divide for one number of columns.
+type divider[T float32 | float64] func(y []T, ldy int, l []T, ldl int)
 
 // OuterOf returns the operations of the set in use.
 func OuterOf[T float32 | float64]() Outer[T] {
@@ -42,6 +46,13 @@ func (o *Outer[T]) Add(c []T, ldc int, a []T, rs, ks int, b []T, bs, k, cols int
 func (o *Outer[T]) Sub(c []T, ldc int, a []T, rs, ks int, b []T, bs, k, cols int) {
 	o.sub[cols/o.Lanes-1](c, ldc, a, rs, ks, b, bs, k)
 }
+
+// Divide solves Rows rows of a triangle of which what comes before has been subtracted, cols columns wide, a multiple of Lanes:
+//
+//	y[i·ldy+j] = (y[i·ldy+j] − Σ_k l[i·ldl+k]·y[k·ldy+j]) / l[i·ldl+i]    over k = 0, 1 … i−1, of all i < Rows and j < cols
+//
+// Only float64 has it.
+func (o *Outer[T]) Divide(y []T, ldy int, l []T, ldl, cols int) { o.div[cols/o.Lanes-1](y, ldy, l, ldl) }
 
 // addOuter is Add of 2 by 4.
 func addOuter[T float32 | float64](c []T, ldc int, a []T, rs, ks int, b []T, bs, k int) {
@@ -77,4 +88,13 @@ func subOuter[T float32 | float64](c []T, ldc int, a []T, rs, ks int, b []T, bs,
 		y3 -= T(q * v[3])
 	}
 	*x, *y = [4]T{x0, x1, x2, x3}, [4]T{y0, y1, y2, y3}
+}
+
+// divideOuter is Divide of 2 by 4.
+func divideOuter(y []float64, ldy int, l []float64, ldl int) {
+	first, second := (*[4]float64)(y), (*[4]float64)(y[ldy:])
+	for j := range first {
+		first[j] /= l[0]
+		second[j] = (second[j] - float64(l[ldl]*first[j])) / l[ldl+1]
+	}
 }

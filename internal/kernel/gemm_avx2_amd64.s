@@ -5,46 +5,51 @@
 #include "textflag.h"
 
 // func add32x1AVX2(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·add32x1AVX2(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	VMOVUPS (AX), Y0
-	VMOVUPS (AX)(CX*1), Y1
-	VMOVUPS (AX)(CX*2), Y2
-	VMOVUPS (AX)(DX*1), Y3
-	MOVQ    k+104(FP), BX
-	TESTQ   BX, BX
-	JZ      done
-	MOVQ    a_base+32(FP), SI
-	MOVQ    rs+56(FP), DI
-	SHLQ    $0x02, DI
-	LEAQ    (DI)(DI*2), R8
-	MOVQ    ks+64(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    b_base+72(FP), R10
-	MOVQ    bs+96(FP), R11
-	SHLQ    $0x02, R11
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPS    (AX), Y0
+	VMOVUPS    (AX)(CX*1), Y1
+	VMOVUPS    (AX)(CX*2), Y2
+	VMOVUPS    (AX)(DX*1), Y3
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       rs+56(FP), SI
+	SHLQ       $0x02, SI
+	LEAQ       (SI)(SI*2), DI
+	MOVQ       ks+64(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       k+104(FP), R9
+	TESTQ      R9, R9
+	JZ         done
+	MOVQ       b_base+72(FP), R10
+	MOVQ       bs+96(FP), R11
+	SHLQ       $0x02, R11
 
 step:
 	VMOVUPS      (R10), Y4
 	ADDQ         R11, R10
-	VBROADCASTSS (SI), Y5
+	VBROADCASTSS (BX), Y5
 	VMULPS       Y5, Y4, Y6
 	VADDPS       Y6, Y0, Y0
-	VBROADCASTSS (SI)(DI*1), Y5
+	VBROADCASTSS (BX)(SI*1), Y5
 	VMULPS       Y5, Y4, Y7
 	VADDPS       Y7, Y1, Y1
-	VBROADCASTSS (SI)(DI*2), Y5
+	VBROADCASTSS (BX)(SI*2), Y5
 	VMULPS       Y5, Y4, Y6
 	VADDPS       Y6, Y2, Y2
-	VBROADCASTSS (SI)(R8*1), Y5
+	VBROADCASTSS (BX)(DI*1), Y5
 	VMULPS       Y5, Y4, Y7
 	VADDPS       Y7, Y3, Y3
-	ADDQ         R9, SI
-	DECQ         BX
+	ADDQ         R8, BX
+	DECQ         R9
 	JNZ          step
 
 done:
@@ -56,46 +61,51 @@ done:
 	RET
 
 // func sub32x1AVX2(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·sub32x1AVX2(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	VMOVUPS (AX), Y0
-	VMOVUPS (AX)(CX*1), Y1
-	VMOVUPS (AX)(CX*2), Y2
-	VMOVUPS (AX)(DX*1), Y3
-	MOVQ    k+104(FP), BX
-	TESTQ   BX, BX
-	JZ      done
-	MOVQ    a_base+32(FP), SI
-	MOVQ    rs+56(FP), DI
-	SHLQ    $0x02, DI
-	LEAQ    (DI)(DI*2), R8
-	MOVQ    ks+64(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    b_base+72(FP), R10
-	MOVQ    bs+96(FP), R11
-	SHLQ    $0x02, R11
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPS    (AX), Y0
+	VMOVUPS    (AX)(CX*1), Y1
+	VMOVUPS    (AX)(CX*2), Y2
+	VMOVUPS    (AX)(DX*1), Y3
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       rs+56(FP), SI
+	SHLQ       $0x02, SI
+	LEAQ       (SI)(SI*2), DI
+	MOVQ       ks+64(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       k+104(FP), R9
+	TESTQ      R9, R9
+	JZ         done
+	MOVQ       b_base+72(FP), R10
+	MOVQ       bs+96(FP), R11
+	SHLQ       $0x02, R11
 
 step:
 	VMOVUPS      (R10), Y4
 	ADDQ         R11, R10
-	VBROADCASTSS (SI), Y5
+	VBROADCASTSS (BX), Y5
 	VMULPS       Y5, Y4, Y6
 	VSUBPS       Y6, Y0, Y0
-	VBROADCASTSS (SI)(DI*1), Y5
+	VBROADCASTSS (BX)(SI*1), Y5
 	VMULPS       Y5, Y4, Y7
 	VSUBPS       Y7, Y1, Y1
-	VBROADCASTSS (SI)(DI*2), Y5
+	VBROADCASTSS (BX)(SI*2), Y5
 	VMULPS       Y5, Y4, Y6
 	VSUBPS       Y6, Y2, Y2
-	VBROADCASTSS (SI)(R8*1), Y5
+	VBROADCASTSS (BX)(DI*1), Y5
 	VMULPS       Y5, Y4, Y7
 	VSUBPS       Y7, Y3, Y3
-	ADDQ         R9, SI
-	DECQ         BX
+	ADDQ         R8, BX
+	DECQ         R9
 	JNZ          step
 
 done:
@@ -107,59 +117,68 @@ done:
 	RET
 
 // func add32x2AVX2(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·add32x2AVX2(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	VMOVUPS (AX), Y0
-	VMOVUPS 32(AX), Y1
-	VMOVUPS (AX)(CX*1), Y2
-	VMOVUPS 32(AX)(CX*1), Y3
-	VMOVUPS (AX)(CX*2), Y4
-	VMOVUPS 32(AX)(CX*2), Y5
-	VMOVUPS (AX)(DX*1), Y6
-	VMOVUPS 32(AX)(DX*1), Y7
-	MOVQ    k+104(FP), BX
-	TESTQ   BX, BX
-	JZ      done
-	MOVQ    a_base+32(FP), SI
-	MOVQ    rs+56(FP), DI
-	SHLQ    $0x02, DI
-	LEAQ    (DI)(DI*2), R8
-	MOVQ    ks+64(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    b_base+72(FP), R10
-	MOVQ    bs+96(FP), R11
-	SHLQ    $0x02, R11
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPS    (AX), Y0
+	VMOVUPS    32(AX), Y1
+	VMOVUPS    (AX)(CX*1), Y2
+	VMOVUPS    32(AX)(CX*1), Y3
+	VMOVUPS    (AX)(CX*2), Y4
+	VMOVUPS    32(AX)(CX*2), Y5
+	VMOVUPS    (AX)(DX*1), Y6
+	VMOVUPS    32(AX)(DX*1), Y7
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 32(BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 32(BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 32(BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 32(BX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       rs+56(FP), SI
+	SHLQ       $0x02, SI
+	LEAQ       (SI)(SI*2), DI
+	MOVQ       ks+64(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       k+104(FP), R9
+	TESTQ      R9, R9
+	JZ         done
+	MOVQ       b_base+72(FP), R10
+	MOVQ       bs+96(FP), R11
+	SHLQ       $0x02, R11
 
 step:
 	VMOVUPS      (R10), Y8
 	VMOVUPS      32(R10), Y9
 	ADDQ         R11, R10
-	VBROADCASTSS (SI), Y10
+	VBROADCASTSS (BX), Y10
 	VMULPS       Y10, Y8, Y11
 	VADDPS       Y11, Y0, Y0
 	VMULPS       Y10, Y9, Y12
 	VADDPS       Y12, Y1, Y1
-	VBROADCASTSS (SI)(DI*1), Y10
+	VBROADCASTSS (BX)(SI*1), Y10
 	VMULPS       Y10, Y8, Y11
 	VADDPS       Y11, Y2, Y2
 	VMULPS       Y10, Y9, Y12
 	VADDPS       Y12, Y3, Y3
-	VBROADCASTSS (SI)(DI*2), Y10
+	VBROADCASTSS (BX)(SI*2), Y10
 	VMULPS       Y10, Y8, Y11
 	VADDPS       Y11, Y4, Y4
 	VMULPS       Y10, Y9, Y12
 	VADDPS       Y12, Y5, Y5
-	VBROADCASTSS (SI)(R8*1), Y10
+	VBROADCASTSS (BX)(DI*1), Y10
 	VMULPS       Y10, Y8, Y11
 	VADDPS       Y11, Y6, Y6
 	VMULPS       Y10, Y9, Y12
 	VADDPS       Y12, Y7, Y7
-	ADDQ         R9, SI
-	DECQ         BX
+	ADDQ         R8, BX
+	DECQ         R9
 	JNZ          step
 
 done:
@@ -175,59 +194,68 @@ done:
 	RET
 
 // func sub32x2AVX2(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·sub32x2AVX2(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	VMOVUPS (AX), Y0
-	VMOVUPS 32(AX), Y1
-	VMOVUPS (AX)(CX*1), Y2
-	VMOVUPS 32(AX)(CX*1), Y3
-	VMOVUPS (AX)(CX*2), Y4
-	VMOVUPS 32(AX)(CX*2), Y5
-	VMOVUPS (AX)(DX*1), Y6
-	VMOVUPS 32(AX)(DX*1), Y7
-	MOVQ    k+104(FP), BX
-	TESTQ   BX, BX
-	JZ      done
-	MOVQ    a_base+32(FP), SI
-	MOVQ    rs+56(FP), DI
-	SHLQ    $0x02, DI
-	LEAQ    (DI)(DI*2), R8
-	MOVQ    ks+64(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    b_base+72(FP), R10
-	MOVQ    bs+96(FP), R11
-	SHLQ    $0x02, R11
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPS    (AX), Y0
+	VMOVUPS    32(AX), Y1
+	VMOVUPS    (AX)(CX*1), Y2
+	VMOVUPS    32(AX)(CX*1), Y3
+	VMOVUPS    (AX)(CX*2), Y4
+	VMOVUPS    32(AX)(CX*2), Y5
+	VMOVUPS    (AX)(DX*1), Y6
+	VMOVUPS    32(AX)(DX*1), Y7
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 32(BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 32(BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 32(BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 32(BX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       rs+56(FP), SI
+	SHLQ       $0x02, SI
+	LEAQ       (SI)(SI*2), DI
+	MOVQ       ks+64(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       k+104(FP), R9
+	TESTQ      R9, R9
+	JZ         done
+	MOVQ       b_base+72(FP), R10
+	MOVQ       bs+96(FP), R11
+	SHLQ       $0x02, R11
 
 step:
 	VMOVUPS      (R10), Y8
 	VMOVUPS      32(R10), Y9
 	ADDQ         R11, R10
-	VBROADCASTSS (SI), Y10
+	VBROADCASTSS (BX), Y10
 	VMULPS       Y10, Y8, Y11
 	VSUBPS       Y11, Y0, Y0
 	VMULPS       Y10, Y9, Y12
 	VSUBPS       Y12, Y1, Y1
-	VBROADCASTSS (SI)(DI*1), Y10
+	VBROADCASTSS (BX)(SI*1), Y10
 	VMULPS       Y10, Y8, Y11
 	VSUBPS       Y11, Y2, Y2
 	VMULPS       Y10, Y9, Y12
 	VSUBPS       Y12, Y3, Y3
-	VBROADCASTSS (SI)(DI*2), Y10
+	VBROADCASTSS (BX)(SI*2), Y10
 	VMULPS       Y10, Y8, Y11
 	VSUBPS       Y11, Y4, Y4
 	VMULPS       Y10, Y9, Y12
 	VSUBPS       Y12, Y5, Y5
-	VBROADCASTSS (SI)(R8*1), Y10
+	VBROADCASTSS (BX)(DI*1), Y10
 	VMULPS       Y10, Y8, Y11
 	VSUBPS       Y11, Y6, Y6
 	VMULPS       Y10, Y9, Y12
 	VSUBPS       Y12, Y7, Y7
-	ADDQ         R9, SI
-	DECQ         BX
+	ADDQ         R8, BX
+	DECQ         R9
 	JNZ          step
 
 done:
@@ -243,46 +271,51 @@ done:
 	RET
 
 // func add64x1AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·add64x1AVX2(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	VMOVUPD (AX), Y0
-	VMOVUPD (AX)(CX*1), Y1
-	VMOVUPD (AX)(CX*2), Y2
-	VMOVUPD (AX)(DX*1), Y3
-	MOVQ    k+104(FP), BX
-	TESTQ   BX, BX
-	JZ      done
-	MOVQ    a_base+32(FP), SI
-	MOVQ    rs+56(FP), DI
-	SHLQ    $0x03, DI
-	LEAQ    (DI)(DI*2), R8
-	MOVQ    ks+64(FP), R9
-	SHLQ    $0x03, R9
-	MOVQ    b_base+72(FP), R10
-	MOVQ    bs+96(FP), R11
-	SHLQ    $0x03, R11
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPD    (AX), Y0
+	VMOVUPD    (AX)(CX*1), Y1
+	VMOVUPD    (AX)(CX*2), Y2
+	VMOVUPD    (AX)(DX*1), Y3
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       rs+56(FP), SI
+	SHLQ       $0x03, SI
+	LEAQ       (SI)(SI*2), DI
+	MOVQ       ks+64(FP), R8
+	SHLQ       $0x03, R8
+	MOVQ       k+104(FP), R9
+	TESTQ      R9, R9
+	JZ         done
+	MOVQ       b_base+72(FP), R10
+	MOVQ       bs+96(FP), R11
+	SHLQ       $0x03, R11
 
 step:
 	VMOVUPD      (R10), Y4
 	ADDQ         R11, R10
-	VBROADCASTSD (SI), Y5
+	VBROADCASTSD (BX), Y5
 	VMULPD       Y5, Y4, Y6
 	VADDPD       Y6, Y0, Y0
-	VBROADCASTSD (SI)(DI*1), Y5
+	VBROADCASTSD (BX)(SI*1), Y5
 	VMULPD       Y5, Y4, Y7
 	VADDPD       Y7, Y1, Y1
-	VBROADCASTSD (SI)(DI*2), Y5
+	VBROADCASTSD (BX)(SI*2), Y5
 	VMULPD       Y5, Y4, Y6
 	VADDPD       Y6, Y2, Y2
-	VBROADCASTSD (SI)(R8*1), Y5
+	VBROADCASTSD (BX)(DI*1), Y5
 	VMULPD       Y5, Y4, Y7
 	VADDPD       Y7, Y3, Y3
-	ADDQ         R9, SI
-	DECQ         BX
+	ADDQ         R8, BX
+	DECQ         R9
 	JNZ          step
 
 done:
@@ -294,46 +327,51 @@ done:
 	RET
 
 // func sub64x1AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·sub64x1AVX2(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	VMOVUPD (AX), Y0
-	VMOVUPD (AX)(CX*1), Y1
-	VMOVUPD (AX)(CX*2), Y2
-	VMOVUPD (AX)(DX*1), Y3
-	MOVQ    k+104(FP), BX
-	TESTQ   BX, BX
-	JZ      done
-	MOVQ    a_base+32(FP), SI
-	MOVQ    rs+56(FP), DI
-	SHLQ    $0x03, DI
-	LEAQ    (DI)(DI*2), R8
-	MOVQ    ks+64(FP), R9
-	SHLQ    $0x03, R9
-	MOVQ    b_base+72(FP), R10
-	MOVQ    bs+96(FP), R11
-	SHLQ    $0x03, R11
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPD    (AX), Y0
+	VMOVUPD    (AX)(CX*1), Y1
+	VMOVUPD    (AX)(CX*2), Y2
+	VMOVUPD    (AX)(DX*1), Y3
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       rs+56(FP), SI
+	SHLQ       $0x03, SI
+	LEAQ       (SI)(SI*2), DI
+	MOVQ       ks+64(FP), R8
+	SHLQ       $0x03, R8
+	MOVQ       k+104(FP), R9
+	TESTQ      R9, R9
+	JZ         done
+	MOVQ       b_base+72(FP), R10
+	MOVQ       bs+96(FP), R11
+	SHLQ       $0x03, R11
 
 step:
 	VMOVUPD      (R10), Y4
 	ADDQ         R11, R10
-	VBROADCASTSD (SI), Y5
+	VBROADCASTSD (BX), Y5
 	VMULPD       Y5, Y4, Y6
 	VSUBPD       Y6, Y0, Y0
-	VBROADCASTSD (SI)(DI*1), Y5
+	VBROADCASTSD (BX)(SI*1), Y5
 	VMULPD       Y5, Y4, Y7
 	VSUBPD       Y7, Y1, Y1
-	VBROADCASTSD (SI)(DI*2), Y5
+	VBROADCASTSD (BX)(SI*2), Y5
 	VMULPD       Y5, Y4, Y6
 	VSUBPD       Y6, Y2, Y2
-	VBROADCASTSD (SI)(R8*1), Y5
+	VBROADCASTSD (BX)(DI*1), Y5
 	VMULPD       Y5, Y4, Y7
 	VSUBPD       Y7, Y3, Y3
-	ADDQ         R9, SI
-	DECQ         BX
+	ADDQ         R8, BX
+	DECQ         R9
 	JNZ          step
 
 done:
@@ -344,60 +382,117 @@ done:
 	VZEROUPPER
 	RET
 
-// func add64x2AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
+// func dividex1AVX2(y []float64, ldy int, l []float64, ldl int)
 // Requires: AVX
+TEXT ·dividex1AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y_base+0(FP), AX
+	MOVQ         ldy+24(FP), CX
+	SHLQ         $0x03, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         l_base+32(FP), BX
+	MOVQ         ldl+56(FP), SI
+	SHLQ         $0x03, SI
+	LEAQ         (SI)(SI*2), DI
+	VMOVUPD      (AX), Y0
+	VMOVUPD      (AX)(CX*1), Y1
+	VMOVUPD      (AX)(CX*2), Y2
+	VMOVUPD      (AX)(DX*1), Y3
+	VBROADCASTSD (BX), Y4
+	VDIVPD       Y4, Y0, Y0
+	VMOVUPD      Y0, (AX)
+	VBROADCASTSD (BX)(SI*1), Y4
+	VMULPD       Y4, Y0, Y5
+	VSUBPD       Y5, Y1, Y1
+	VBROADCASTSD 8(BX)(SI*1), Y4
+	VDIVPD       Y4, Y1, Y1
+	VMOVUPD      Y1, (AX)(CX*1)
+	VBROADCASTSD (BX)(SI*2), Y4
+	VMULPD       Y4, Y0, Y5
+	VSUBPD       Y5, Y2, Y2
+	VBROADCASTSD 8(BX)(SI*2), Y4
+	VMULPD       Y4, Y1, Y5
+	VSUBPD       Y5, Y2, Y2
+	VBROADCASTSD 16(BX)(SI*2), Y4
+	VDIVPD       Y4, Y2, Y2
+	VMOVUPD      Y2, (AX)(CX*2)
+	VBROADCASTSD (BX)(DI*1), Y4
+	VMULPD       Y4, Y0, Y5
+	VSUBPD       Y5, Y3, Y3
+	VBROADCASTSD 8(BX)(DI*1), Y4
+	VMULPD       Y4, Y1, Y5
+	VSUBPD       Y5, Y3, Y3
+	VBROADCASTSD 16(BX)(DI*1), Y4
+	VMULPD       Y4, Y2, Y5
+	VSUBPD       Y5, Y3, Y3
+	VBROADCASTSD 24(BX)(DI*1), Y4
+	VDIVPD       Y4, Y3, Y3
+	VMOVUPD      Y3, (AX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func add64x2AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
+// Requires: AVX, MMX+
 TEXT ·add64x2AVX2(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	VMOVUPD (AX)(CX*1), Y2
-	VMOVUPD 32(AX)(CX*1), Y3
-	VMOVUPD (AX)(CX*2), Y4
-	VMOVUPD 32(AX)(CX*2), Y5
-	VMOVUPD (AX)(DX*1), Y6
-	VMOVUPD 32(AX)(DX*1), Y7
-	MOVQ    k+104(FP), BX
-	TESTQ   BX, BX
-	JZ      done
-	MOVQ    a_base+32(FP), SI
-	MOVQ    rs+56(FP), DI
-	SHLQ    $0x03, DI
-	LEAQ    (DI)(DI*2), R8
-	MOVQ    ks+64(FP), R9
-	SHLQ    $0x03, R9
-	MOVQ    b_base+72(FP), R10
-	MOVQ    bs+96(FP), R11
-	SHLQ    $0x03, R11
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPD    (AX), Y0
+	VMOVUPD    32(AX), Y1
+	VMOVUPD    (AX)(CX*1), Y2
+	VMOVUPD    32(AX)(CX*1), Y3
+	VMOVUPD    (AX)(CX*2), Y4
+	VMOVUPD    32(AX)(CX*2), Y5
+	VMOVUPD    (AX)(DX*1), Y6
+	VMOVUPD    32(AX)(DX*1), Y7
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 32(BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 32(BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 32(BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 32(BX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       rs+56(FP), SI
+	SHLQ       $0x03, SI
+	LEAQ       (SI)(SI*2), DI
+	MOVQ       ks+64(FP), R8
+	SHLQ       $0x03, R8
+	MOVQ       k+104(FP), R9
+	TESTQ      R9, R9
+	JZ         done
+	MOVQ       b_base+72(FP), R10
+	MOVQ       bs+96(FP), R11
+	SHLQ       $0x03, R11
 
 step:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
 	ADDQ         R11, R10
-	VBROADCASTSD (SI), Y10
+	VBROADCASTSD (BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y0, Y0
 	VMULPD       Y10, Y9, Y12
 	VADDPD       Y12, Y1, Y1
-	VBROADCASTSD (SI)(DI*1), Y10
+	VBROADCASTSD (BX)(SI*1), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y2, Y2
 	VMULPD       Y10, Y9, Y12
 	VADDPD       Y12, Y3, Y3
-	VBROADCASTSD (SI)(DI*2), Y10
+	VBROADCASTSD (BX)(SI*2), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y4, Y4
 	VMULPD       Y10, Y9, Y12
 	VADDPD       Y12, Y5, Y5
-	VBROADCASTSD (SI)(R8*1), Y10
+	VBROADCASTSD (BX)(DI*1), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y6, Y6
 	VMULPD       Y10, Y9, Y12
 	VADDPD       Y12, Y7, Y7
-	ADDQ         R9, SI
-	DECQ         BX
+	ADDQ         R8, BX
+	DECQ         R9
 	JNZ          step
 
 done:
@@ -413,59 +508,68 @@ done:
 	RET
 
 // func sub64x2AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·sub64x2AVX2(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	VMOVUPD (AX)(CX*1), Y2
-	VMOVUPD 32(AX)(CX*1), Y3
-	VMOVUPD (AX)(CX*2), Y4
-	VMOVUPD 32(AX)(CX*2), Y5
-	VMOVUPD (AX)(DX*1), Y6
-	VMOVUPD 32(AX)(DX*1), Y7
-	MOVQ    k+104(FP), BX
-	TESTQ   BX, BX
-	JZ      done
-	MOVQ    a_base+32(FP), SI
-	MOVQ    rs+56(FP), DI
-	SHLQ    $0x03, DI
-	LEAQ    (DI)(DI*2), R8
-	MOVQ    ks+64(FP), R9
-	SHLQ    $0x03, R9
-	MOVQ    b_base+72(FP), R10
-	MOVQ    bs+96(FP), R11
-	SHLQ    $0x03, R11
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPD    (AX), Y0
+	VMOVUPD    32(AX), Y1
+	VMOVUPD    (AX)(CX*1), Y2
+	VMOVUPD    32(AX)(CX*1), Y3
+	VMOVUPD    (AX)(CX*2), Y4
+	VMOVUPD    32(AX)(CX*2), Y5
+	VMOVUPD    (AX)(DX*1), Y6
+	VMOVUPD    32(AX)(DX*1), Y7
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 32(BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 32(BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 32(BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 32(BX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       rs+56(FP), SI
+	SHLQ       $0x03, SI
+	LEAQ       (SI)(SI*2), DI
+	MOVQ       ks+64(FP), R8
+	SHLQ       $0x03, R8
+	MOVQ       k+104(FP), R9
+	TESTQ      R9, R9
+	JZ         done
+	MOVQ       b_base+72(FP), R10
+	MOVQ       bs+96(FP), R11
+	SHLQ       $0x03, R11
 
 step:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
 	ADDQ         R11, R10
-	VBROADCASTSD (SI), Y10
+	VBROADCASTSD (BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VSUBPD       Y11, Y0, Y0
 	VMULPD       Y10, Y9, Y12
 	VSUBPD       Y12, Y1, Y1
-	VBROADCASTSD (SI)(DI*1), Y10
+	VBROADCASTSD (BX)(SI*1), Y10
 	VMULPD       Y10, Y8, Y11
 	VSUBPD       Y11, Y2, Y2
 	VMULPD       Y10, Y9, Y12
 	VSUBPD       Y12, Y3, Y3
-	VBROADCASTSD (SI)(DI*2), Y10
+	VBROADCASTSD (BX)(SI*2), Y10
 	VMULPD       Y10, Y8, Y11
 	VSUBPD       Y11, Y4, Y4
 	VMULPD       Y10, Y9, Y12
 	VSUBPD       Y12, Y5, Y5
-	VBROADCASTSD (SI)(R8*1), Y10
+	VBROADCASTSD (BX)(DI*1), Y10
 	VMULPD       Y10, Y8, Y11
 	VSUBPD       Y11, Y6, Y6
 	VMULPD       Y10, Y9, Y12
 	VSUBPD       Y12, Y7, Y7
-	ADDQ         R9, SI
-	DECQ         BX
+	ADDQ         R8, BX
+	DECQ         R9
 	JNZ          step
 
 done:
@@ -477,5 +581,387 @@ done:
 	VMOVUPD Y5, 32(AX)(CX*2)
 	VMOVUPD Y6, (AX)(DX*1)
 	VMOVUPD Y7, 32(AX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func dividex2AVX2(y []float64, ldy int, l []float64, ldl int)
+// Requires: AVX
+TEXT ·dividex2AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y_base+0(FP), AX
+	MOVQ         ldy+24(FP), CX
+	SHLQ         $0x03, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         l_base+32(FP), BX
+	MOVQ         ldl+56(FP), SI
+	SHLQ         $0x03, SI
+	LEAQ         (SI)(SI*2), DI
+	VMOVUPD      (AX), Y0
+	VMOVUPD      32(AX), Y1
+	VMOVUPD      (AX)(CX*1), Y2
+	VMOVUPD      32(AX)(CX*1), Y3
+	VMOVUPD      (AX)(CX*2), Y4
+	VMOVUPD      32(AX)(CX*2), Y5
+	VMOVUPD      (AX)(DX*1), Y6
+	VMOVUPD      32(AX)(DX*1), Y7
+	VBROADCASTSD (BX), Y8
+	VDIVPD       Y8, Y0, Y0
+	VMOVUPD      Y0, (AX)
+	VDIVPD       Y8, Y1, Y1
+	VMOVUPD      Y1, 32(AX)
+	VBROADCASTSD (BX)(SI*1), Y8
+	VMULPD       Y8, Y0, Y9
+	VSUBPD       Y9, Y2, Y2
+	VMULPD       Y8, Y1, Y9
+	VSUBPD       Y9, Y3, Y3
+	VBROADCASTSD 8(BX)(SI*1), Y8
+	VDIVPD       Y8, Y2, Y2
+	VMOVUPD      Y2, (AX)(CX*1)
+	VDIVPD       Y8, Y3, Y3
+	VMOVUPD      Y3, 32(AX)(CX*1)
+	VBROADCASTSD (BX)(SI*2), Y8
+	VMULPD       Y8, Y0, Y9
+	VSUBPD       Y9, Y4, Y4
+	VMULPD       Y8, Y1, Y9
+	VSUBPD       Y9, Y5, Y5
+	VBROADCASTSD 8(BX)(SI*2), Y8
+	VMULPD       Y8, Y2, Y9
+	VSUBPD       Y9, Y4, Y4
+	VMULPD       Y8, Y3, Y9
+	VSUBPD       Y9, Y5, Y5
+	VBROADCASTSD 16(BX)(SI*2), Y8
+	VDIVPD       Y8, Y4, Y4
+	VMOVUPD      Y4, (AX)(CX*2)
+	VDIVPD       Y8, Y5, Y5
+	VMOVUPD      Y5, 32(AX)(CX*2)
+	VBROADCASTSD (BX)(DI*1), Y8
+	VMULPD       Y8, Y0, Y9
+	VSUBPD       Y9, Y6, Y6
+	VMULPD       Y8, Y1, Y9
+	VSUBPD       Y9, Y7, Y7
+	VBROADCASTSD 8(BX)(DI*1), Y8
+	VMULPD       Y8, Y2, Y9
+	VSUBPD       Y9, Y6, Y6
+	VMULPD       Y8, Y3, Y9
+	VSUBPD       Y9, Y7, Y7
+	VBROADCASTSD 16(BX)(DI*1), Y8
+	VMULPD       Y8, Y4, Y9
+	VSUBPD       Y9, Y6, Y6
+	VMULPD       Y8, Y5, Y9
+	VSUBPD       Y9, Y7, Y7
+	VBROADCASTSD 24(BX)(DI*1), Y8
+	VDIVPD       Y8, Y6, Y6
+	VMOVUPD      Y6, (AX)(DX*1)
+	VDIVPD       Y8, Y7, Y7
+	VMOVUPD      Y7, 32(AX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func momentx1AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·momentx1AVX2(SB), NOSPLIT, $0-104
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	VPXOR      Y0, Y0, Y0
+	PREFETCHT0 (AX)
+	PREFETCHT0 32(AX)
+	VPXOR      Y1, Y1, Y1
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 32(AX)(CX*1)
+	VPXOR      Y2, Y2, Y2
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 32(AX)(CX*2)
+	VPXOR      Y3, Y3, Y3
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 32(AX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       ks+56(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       k+96(FP), DI
+	TESTQ      DI, DI
+	JZ         done
+	MOVQ       b_base+64(FP), R8
+	MOVQ       bs+88(FP), R9
+	SHLQ       $0x02, R9
+
+step:
+	VMOVUPS      (R8), Y4
+	ADDQ         R9, R8
+	VBROADCASTSS (BX), Y5
+	VMULPS       Y5, Y4, Y6
+	VADDPS       Y6, Y0, Y0
+	VBROADCASTSS 4(BX), Y5
+	VMULPS       Y5, Y4, Y7
+	VADDPS       Y7, Y1, Y1
+	VBROADCASTSS 8(BX), Y5
+	VMULPS       Y5, Y4, Y6
+	VADDPS       Y6, Y2, Y2
+	VBROADCASTSS 12(BX), Y5
+	VMULPS       Y5, Y4, Y7
+	VADDPS       Y7, Y3, Y3
+	ADDQ         SI, BX
+	DECQ         DI
+	JNZ          step
+
+done:
+	VCVTPS2PD    X0, Y8
+	VEXTRACTF128 $0x01, Y0, X0
+	VADDPD       (AX), Y8, Y8
+	VMOVUPD      Y8, (AX)
+	VCVTPS2PD    X0, Y8
+	VEXTRACTF128 $0x01, Y0, X0
+	VADDPD       32(AX), Y8, Y8
+	VMOVUPD      Y8, 32(AX)
+	VCVTPS2PD    X1, Y8
+	VEXTRACTF128 $0x01, Y1, X1
+	VADDPD       (AX)(CX*1), Y8, Y8
+	VMOVUPD      Y8, (AX)(CX*1)
+	VCVTPS2PD    X1, Y8
+	VEXTRACTF128 $0x01, Y1, X1
+	VADDPD       32(AX)(CX*1), Y8, Y8
+	VMOVUPD      Y8, 32(AX)(CX*1)
+	VCVTPS2PD    X2, Y8
+	VEXTRACTF128 $0x01, Y2, X2
+	VADDPD       (AX)(CX*2), Y8, Y8
+	VMOVUPD      Y8, (AX)(CX*2)
+	VCVTPS2PD    X2, Y8
+	VEXTRACTF128 $0x01, Y2, X2
+	VADDPD       32(AX)(CX*2), Y8, Y8
+	VMOVUPD      Y8, 32(AX)(CX*2)
+	VCVTPS2PD    X3, Y8
+	VEXTRACTF128 $0x01, Y3, X3
+	VADDPD       (AX)(DX*1), Y8, Y8
+	VMOVUPD      Y8, (AX)(DX*1)
+	VCVTPS2PD    X3, Y8
+	VEXTRACTF128 $0x01, Y3, X3
+	VADDPD       32(AX)(DX*1), Y8, Y8
+	VMOVUPD      Y8, 32(AX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func momentx2AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·momentx2AVX2(SB), NOSPLIT, $0-104
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	VPXOR      Y0, Y0, Y0
+	PREFETCHT0 (AX)
+	PREFETCHT0 32(AX)
+	VPXOR      Y1, Y1, Y1
+	PREFETCHT0 64(AX)
+	PREFETCHT0 96(AX)
+	VPXOR      Y2, Y2, Y2
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 32(AX)(CX*1)
+	VPXOR      Y3, Y3, Y3
+	PREFETCHT0 64(AX)(CX*1)
+	PREFETCHT0 96(AX)(CX*1)
+	VPXOR      Y4, Y4, Y4
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 32(AX)(CX*2)
+	VPXOR      Y5, Y5, Y5
+	PREFETCHT0 64(AX)(CX*2)
+	PREFETCHT0 96(AX)(CX*2)
+	VPXOR      Y6, Y6, Y6
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 32(AX)(DX*1)
+	VPXOR      Y7, Y7, Y7
+	PREFETCHT0 64(AX)(DX*1)
+	PREFETCHT0 96(AX)(DX*1)
+	MOVQ       a_base+32(FP), BX
+	MOVQ       ks+56(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       k+96(FP), DI
+	TESTQ      DI, DI
+	JZ         done
+	MOVQ       b_base+64(FP), R8
+	MOVQ       bs+88(FP), R9
+	SHLQ       $0x02, R9
+
+step:
+	VMOVUPS      (R8), Y8
+	VMOVUPS      32(R8), Y9
+	ADDQ         R9, R8
+	VBROADCASTSS (BX), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y12
+	VADDPS       Y12, Y1, Y1
+	VBROADCASTSS 4(BX), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y12
+	VADDPS       Y12, Y3, Y3
+	VBROADCASTSS 8(BX), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y4, Y4
+	VMULPS       Y10, Y9, Y12
+	VADDPS       Y12, Y5, Y5
+	VBROADCASTSS 12(BX), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y6, Y6
+	VMULPS       Y10, Y9, Y12
+	VADDPS       Y12, Y7, Y7
+	ADDQ         SI, BX
+	DECQ         DI
+	JNZ          step
+
+done:
+	VCVTPS2PD    X0, Y13
+	VEXTRACTF128 $0x01, Y0, X0
+	VADDPD       (AX), Y13, Y13
+	VMOVUPD      Y13, (AX)
+	VCVTPS2PD    X0, Y13
+	VEXTRACTF128 $0x01, Y0, X0
+	VADDPD       32(AX), Y13, Y13
+	VMOVUPD      Y13, 32(AX)
+	VCVTPS2PD    X1, Y13
+	VEXTRACTF128 $0x01, Y1, X1
+	VADDPD       64(AX), Y13, Y13
+	VMOVUPD      Y13, 64(AX)
+	VCVTPS2PD    X1, Y13
+	VEXTRACTF128 $0x01, Y1, X1
+	VADDPD       96(AX), Y13, Y13
+	VMOVUPD      Y13, 96(AX)
+	VCVTPS2PD    X2, Y13
+	VEXTRACTF128 $0x01, Y2, X2
+	VADDPD       (AX)(CX*1), Y13, Y13
+	VMOVUPD      Y13, (AX)(CX*1)
+	VCVTPS2PD    X2, Y13
+	VEXTRACTF128 $0x01, Y2, X2
+	VADDPD       32(AX)(CX*1), Y13, Y13
+	VMOVUPD      Y13, 32(AX)(CX*1)
+	VCVTPS2PD    X3, Y13
+	VEXTRACTF128 $0x01, Y3, X3
+	VADDPD       64(AX)(CX*1), Y13, Y13
+	VMOVUPD      Y13, 64(AX)(CX*1)
+	VCVTPS2PD    X3, Y13
+	VEXTRACTF128 $0x01, Y3, X3
+	VADDPD       96(AX)(CX*1), Y13, Y13
+	VMOVUPD      Y13, 96(AX)(CX*1)
+	VCVTPS2PD    X4, Y13
+	VEXTRACTF128 $0x01, Y4, X4
+	VADDPD       (AX)(CX*2), Y13, Y13
+	VMOVUPD      Y13, (AX)(CX*2)
+	VCVTPS2PD    X4, Y13
+	VEXTRACTF128 $0x01, Y4, X4
+	VADDPD       32(AX)(CX*2), Y13, Y13
+	VMOVUPD      Y13, 32(AX)(CX*2)
+	VCVTPS2PD    X5, Y13
+	VEXTRACTF128 $0x01, Y5, X5
+	VADDPD       64(AX)(CX*2), Y13, Y13
+	VMOVUPD      Y13, 64(AX)(CX*2)
+	VCVTPS2PD    X5, Y13
+	VEXTRACTF128 $0x01, Y5, X5
+	VADDPD       96(AX)(CX*2), Y13, Y13
+	VMOVUPD      Y13, 96(AX)(CX*2)
+	VCVTPS2PD    X6, Y13
+	VEXTRACTF128 $0x01, Y6, X6
+	VADDPD       (AX)(DX*1), Y13, Y13
+	VMOVUPD      Y13, (AX)(DX*1)
+	VCVTPS2PD    X6, Y13
+	VEXTRACTF128 $0x01, Y6, X6
+	VADDPD       32(AX)(DX*1), Y13, Y13
+	VMOVUPD      Y13, 32(AX)(DX*1)
+	VCVTPS2PD    X7, Y13
+	VEXTRACTF128 $0x01, Y7, X7
+	VADDPD       64(AX)(DX*1), Y13, Y13
+	VMOVUPD      Y13, 64(AX)(DX*1)
+	VCVTPS2PD    X7, Y13
+	VEXTRACTF128 $0x01, Y7, X7
+	VADDPD       96(AX)(DX*1), Y13, Y13
+	VMOVUPD      Y13, 96(AX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func packMomentsAVX2(dst []float32, x []byte, stride int, w []float32, cols int, width int)
+// Requires: AVX, AVX2
+TEXT ·packMomentsAVX2(SB), NOSPLIT, $0-96
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         stride+48(FP), DX
+	MOVQ         w_base+56(FP), BX
+	MOVQ         w_len+64(FP), SI
+	MOVQ         cols+80(FP), DI
+	MOVQ         width+88(FP), R8
+	SHLQ         $0x02, R8
+	MOVL         $0x00000001, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
+	VPBROADCASTD X1, Y1
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Y2
+	MOVL         $0x7fffffff, R9
+	VMOVD        R9, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x23800000, R9
+	VMOVD        R9, X4
+	VPBROADCASTD X4, Y4
+	MOVL         $0x5f7fffff, R9
+	VMOVD        R9, X5
+	VPBROADCASTD X5, Y5
+	MOVL         $0x7f800000, R9
+	VMOVD        R9, X6
+	VPBROADCASTD X6, Y6
+	TESTQ        SI, SI
+	JZ           done
+	TESTQ        DI, DI
+	JZ           done
+
+pair:
+	VBROADCASTSS (BX), Y7
+	VBROADCASTSS 4(BX), Y8
+	LEAQ         (CX)(DX*1), R10
+	XORQ         R9, R9
+
+columns:
+	VPMOVZXWD (CX)(R9*2), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y7, Y9, Y9
+	VPSRLD    $0x10, Y9, Y10
+	VPAND     Y0, Y10, Y10
+	VPADDD    Y1, Y10, Y10
+	VPADDD    Y10, Y9, Y9
+	VPAND     Y2, Y9, Y9
+	VPAND     Y3, Y9, Y10
+	VPCMPGTD  Y5, Y10, Y11
+	VPAND     Y6, Y11, Y11
+	VPOR      Y11, Y9, Y9
+	VPCMPGTD  Y10, Y4, Y11
+	VPANDN    Y9, Y11, Y9
+	VPMOVZXWD (R10)(R9*2), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VMULPS    Y8, Y10, Y10
+	VPSRLD    $0x10, Y10, Y11
+	VPAND     Y0, Y11, Y11
+	VPADDD    Y1, Y11, Y11
+	VPADDD    Y11, Y10, Y10
+	VPAND     Y2, Y10, Y10
+	VPAND     Y3, Y10, Y11
+	VPCMPGTD  Y5, Y11, Y12
+	VPAND     Y6, Y12, Y12
+	VPOR      Y12, Y10, Y10
+	VPCMPGTD  Y11, Y4, Y12
+	VPANDN    Y10, Y12, Y10
+	VMOVDQU   Y10, (AX)(R9*4)
+	LEAQ      (AX)(R8*1), R11
+	VMOVDQU   Y9, (R11)(R9*4)
+	ADDQ      $0x08, R9
+	CMPQ      R9, DI
+	JLT       columns
+	LEAQ      (CX)(DX*2), CX
+	ADDQ      R8, AX
+	ADDQ      R8, AX
+	ADDQ      $0x08, BX
+	SUBQ      $0x02, SI
+	JNZ       pair
+
+done:
 	VZEROUPPER
 	RET

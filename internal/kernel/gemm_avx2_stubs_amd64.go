@@ -16,6 +16,16 @@ func add64x1AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64,
 
 func sub64x1AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+func dividex1AVX2(y []float64, ldy int, l []float64, ldl int)
+
 func add64x2AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
 func sub64x2AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
+
+func dividex2AVX2(y []float64, ldy int, l []float64, ldl int)
+
+func momentx1AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+func momentx2AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+func packMomentsAVX2(dst []float32, x []byte, stride int, w []float32, cols int, width int)

@@ -5,66 +5,70 @@
 #include "textflag.h"
 
 // func add32x1AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·add32x1AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPS (AX), Z0
-	VMOVUPS (AX)(CX*1), Z1
-	VMOVUPS (AX)(CX*2), Z2
-	VMOVUPS (AX)(DX*1), Z3
-	VMOVUPS (BX), Z4
-	VMOVUPS (BX)(CX*1), Z5
-	VMOVUPS (BX)(CX*2), Z6
-	VMOVUPS (BX)(DX*1), Z7
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x02, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x02, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPS    (AX), Z0
+	VMOVUPS    (AX)(CX*1), Z1
+	VMOVUPS    (AX)(CX*2), Z2
+	VMOVUPS    (AX)(DX*1), Z3
+	VMOVUPS    (BX), Z4
+	VMOVUPS    (BX)(CX*1), Z5
+	VMOVUPS    (BX)(CX*2), Z6
+	VMOVUPS    (BX)(DX*1), Z7
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x02, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x02, R13
 
 step:
-	VMOVUPS      (R12), Z8
-	ADDQ         R13, R12
-	VBROADCASTSS (DI), Z9
-	VMULPS       Z9, Z8, Z10
-	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS (DI)(R8*1), Z9
-	VMULPS       Z9, Z8, Z11
-	VADDPS       Z11, Z1, Z1
-	VBROADCASTSS (DI)(R8*2), Z9
-	VMULPS       Z9, Z8, Z10
-	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS (DI)(R9*1), Z9
-	VMULPS       Z9, Z8, Z11
-	VADDPS       Z11, Z3, Z3
-	VBROADCASTSS (R10), Z9
-	VMULPS       Z9, Z8, Z10
-	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS (R10)(R8*1), Z9
-	VMULPS       Z9, Z8, Z11
-	VADDPS       Z11, Z5, Z5
-	VBROADCASTSS (R10)(R8*2), Z9
-	VMULPS       Z9, Z8, Z10
-	VADDPS       Z10, Z6, Z6
-	VBROADCASTSS (R10)(R9*1), Z9
-	VMULPS       Z9, Z8, Z11
-	VADDPS       Z11, Z7, Z7
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPS     (R12), Z8
+	ADDQ        R13, R12
+	VMULPS.BCST (SI), Z8, Z10
+	VADDPS      Z10, Z0, Z0
+	VMULPS.BCST (SI)(DI*1), Z8, Z11
+	VADDPS      Z11, Z1, Z1
+	VMULPS.BCST (SI)(DI*2), Z8, Z10
+	VADDPS      Z10, Z2, Z2
+	VMULPS.BCST (SI)(R8*1), Z8, Z11
+	VADDPS      Z11, Z3, Z3
+	VMULPS.BCST (R9), Z8, Z10
+	VADDPS      Z10, Z4, Z4
+	VMULPS.BCST (R9)(DI*1), Z8, Z11
+	VADDPS      Z11, Z5, Z5
+	VMULPS.BCST (R9)(DI*2), Z8, Z10
+	VADDPS      Z10, Z6, Z6
+	VMULPS.BCST (R9)(R8*1), Z8, Z11
+	VADDPS      Z11, Z7, Z7
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPS Z0, (AX)
@@ -79,66 +83,70 @@ done:
 	RET
 
 // func sub32x1AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sub32x1AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPS (AX), Z0
-	VMOVUPS (AX)(CX*1), Z1
-	VMOVUPS (AX)(CX*2), Z2
-	VMOVUPS (AX)(DX*1), Z3
-	VMOVUPS (BX), Z4
-	VMOVUPS (BX)(CX*1), Z5
-	VMOVUPS (BX)(CX*2), Z6
-	VMOVUPS (BX)(DX*1), Z7
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x02, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x02, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPS    (AX), Z0
+	VMOVUPS    (AX)(CX*1), Z1
+	VMOVUPS    (AX)(CX*2), Z2
+	VMOVUPS    (AX)(DX*1), Z3
+	VMOVUPS    (BX), Z4
+	VMOVUPS    (BX)(CX*1), Z5
+	VMOVUPS    (BX)(CX*2), Z6
+	VMOVUPS    (BX)(DX*1), Z7
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x02, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x02, R13
 
 step:
-	VMOVUPS      (R12), Z8
-	ADDQ         R13, R12
-	VBROADCASTSS (DI), Z9
-	VMULPS       Z9, Z8, Z10
-	VSUBPS       Z10, Z0, Z0
-	VBROADCASTSS (DI)(R8*1), Z9
-	VMULPS       Z9, Z8, Z11
-	VSUBPS       Z11, Z1, Z1
-	VBROADCASTSS (DI)(R8*2), Z9
-	VMULPS       Z9, Z8, Z10
-	VSUBPS       Z10, Z2, Z2
-	VBROADCASTSS (DI)(R9*1), Z9
-	VMULPS       Z9, Z8, Z11
-	VSUBPS       Z11, Z3, Z3
-	VBROADCASTSS (R10), Z9
-	VMULPS       Z9, Z8, Z10
-	VSUBPS       Z10, Z4, Z4
-	VBROADCASTSS (R10)(R8*1), Z9
-	VMULPS       Z9, Z8, Z11
-	VSUBPS       Z11, Z5, Z5
-	VBROADCASTSS (R10)(R8*2), Z9
-	VMULPS       Z9, Z8, Z10
-	VSUBPS       Z10, Z6, Z6
-	VBROADCASTSS (R10)(R9*1), Z9
-	VMULPS       Z9, Z8, Z11
-	VSUBPS       Z11, Z7, Z7
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPS     (R12), Z8
+	ADDQ        R13, R12
+	VMULPS.BCST (SI), Z8, Z10
+	VSUBPS      Z10, Z0, Z0
+	VMULPS.BCST (SI)(DI*1), Z8, Z11
+	VSUBPS      Z11, Z1, Z1
+	VMULPS.BCST (SI)(DI*2), Z8, Z10
+	VSUBPS      Z10, Z2, Z2
+	VMULPS.BCST (SI)(R8*1), Z8, Z11
+	VSUBPS      Z11, Z3, Z3
+	VMULPS.BCST (R9), Z8, Z10
+	VSUBPS      Z10, Z4, Z4
+	VMULPS.BCST (R9)(DI*1), Z8, Z11
+	VSUBPS      Z11, Z5, Z5
+	VMULPS.BCST (R9)(DI*2), Z8, Z10
+	VSUBPS      Z10, Z6, Z6
+	VMULPS.BCST (R9)(R8*1), Z8, Z11
+	VSUBPS      Z11, Z7, Z7
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPS Z0, (AX)
@@ -153,91 +161,103 @@ done:
 	RET
 
 // func add32x2AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·add32x2AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPS (AX), Z0
-	VMOVUPS 64(AX), Z1
-	VMOVUPS (AX)(CX*1), Z2
-	VMOVUPS 64(AX)(CX*1), Z3
-	VMOVUPS (AX)(CX*2), Z4
-	VMOVUPS 64(AX)(CX*2), Z5
-	VMOVUPS (AX)(DX*1), Z6
-	VMOVUPS 64(AX)(DX*1), Z7
-	VMOVUPS (BX), Z8
-	VMOVUPS 64(BX), Z9
-	VMOVUPS (BX)(CX*1), Z10
-	VMOVUPS 64(BX)(CX*1), Z11
-	VMOVUPS (BX)(CX*2), Z12
-	VMOVUPS 64(BX)(CX*2), Z13
-	VMOVUPS (BX)(DX*1), Z14
-	VMOVUPS 64(BX)(DX*1), Z15
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x02, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x02, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPS    (AX), Z0
+	VMOVUPS    64(AX), Z1
+	VMOVUPS    (AX)(CX*1), Z2
+	VMOVUPS    64(AX)(CX*1), Z3
+	VMOVUPS    (AX)(CX*2), Z4
+	VMOVUPS    64(AX)(CX*2), Z5
+	VMOVUPS    (AX)(DX*1), Z6
+	VMOVUPS    64(AX)(DX*1), Z7
+	VMOVUPS    (BX), Z8
+	VMOVUPS    64(BX), Z9
+	VMOVUPS    (BX)(CX*1), Z10
+	VMOVUPS    64(BX)(CX*1), Z11
+	VMOVUPS    (BX)(CX*2), Z12
+	VMOVUPS    64(BX)(CX*2), Z13
+	VMOVUPS    (BX)(DX*1), Z14
+	VMOVUPS    64(BX)(DX*1), Z15
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 64(SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 64(SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 64(DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 64(DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x02, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x02, R13
 
 step:
-	VMOVUPS      (R12), Z16
-	VMOVUPS      64(R12), Z17
-	ADDQ         R13, R12
-	VBROADCASTSS (DI), Z18
-	VMULPS       Z18, Z16, Z19
-	VADDPS       Z19, Z0, Z0
-	VMULPS       Z18, Z17, Z20
-	VADDPS       Z20, Z1, Z1
-	VBROADCASTSS (DI)(R8*1), Z18
-	VMULPS       Z18, Z16, Z19
-	VADDPS       Z19, Z2, Z2
-	VMULPS       Z18, Z17, Z20
-	VADDPS       Z20, Z3, Z3
-	VBROADCASTSS (DI)(R8*2), Z18
-	VMULPS       Z18, Z16, Z19
-	VADDPS       Z19, Z4, Z4
-	VMULPS       Z18, Z17, Z20
-	VADDPS       Z20, Z5, Z5
-	VBROADCASTSS (DI)(R9*1), Z18
-	VMULPS       Z18, Z16, Z19
-	VADDPS       Z19, Z6, Z6
-	VMULPS       Z18, Z17, Z20
-	VADDPS       Z20, Z7, Z7
-	VBROADCASTSS (R10), Z18
-	VMULPS       Z18, Z16, Z19
-	VADDPS       Z19, Z8, Z8
-	VMULPS       Z18, Z17, Z20
-	VADDPS       Z20, Z9, Z9
-	VBROADCASTSS (R10)(R8*1), Z18
-	VMULPS       Z18, Z16, Z19
-	VADDPS       Z19, Z10, Z10
-	VMULPS       Z18, Z17, Z20
-	VADDPS       Z20, Z11, Z11
-	VBROADCASTSS (R10)(R8*2), Z18
-	VMULPS       Z18, Z16, Z19
-	VADDPS       Z19, Z12, Z12
-	VMULPS       Z18, Z17, Z20
-	VADDPS       Z20, Z13, Z13
-	VBROADCASTSS (R10)(R9*1), Z18
-	VMULPS       Z18, Z16, Z19
-	VADDPS       Z19, Z14, Z14
-	VMULPS       Z18, Z17, Z20
-	VADDPS       Z20, Z15, Z15
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPS     (R12), Z16
+	VMOVUPS     64(R12), Z17
+	ADDQ        R13, R12
+	VMULPS.BCST (SI), Z16, Z19
+	VADDPS      Z19, Z0, Z0
+	VMULPS.BCST (SI), Z17, Z20
+	VADDPS      Z20, Z1, Z1
+	VMULPS.BCST (SI)(DI*1), Z16, Z19
+	VADDPS      Z19, Z2, Z2
+	VMULPS.BCST (SI)(DI*1), Z17, Z20
+	VADDPS      Z20, Z3, Z3
+	VMULPS.BCST (SI)(DI*2), Z16, Z19
+	VADDPS      Z19, Z4, Z4
+	VMULPS.BCST (SI)(DI*2), Z17, Z20
+	VADDPS      Z20, Z5, Z5
+	VMULPS.BCST (SI)(R8*1), Z16, Z19
+	VADDPS      Z19, Z6, Z6
+	VMULPS.BCST (SI)(R8*1), Z17, Z20
+	VADDPS      Z20, Z7, Z7
+	VMULPS.BCST (R9), Z16, Z19
+	VADDPS      Z19, Z8, Z8
+	VMULPS.BCST (R9), Z17, Z20
+	VADDPS      Z20, Z9, Z9
+	VMULPS.BCST (R9)(DI*1), Z16, Z19
+	VADDPS      Z19, Z10, Z10
+	VMULPS.BCST (R9)(DI*1), Z17, Z20
+	VADDPS      Z20, Z11, Z11
+	VMULPS.BCST (R9)(DI*2), Z16, Z19
+	VADDPS      Z19, Z12, Z12
+	VMULPS.BCST (R9)(DI*2), Z17, Z20
+	VADDPS      Z20, Z13, Z13
+	VMULPS.BCST (R9)(R8*1), Z16, Z19
+	VADDPS      Z19, Z14, Z14
+	VMULPS.BCST (R9)(R8*1), Z17, Z20
+	VADDPS      Z20, Z15, Z15
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPS Z0, (AX)
@@ -260,91 +280,103 @@ done:
 	RET
 
 // func sub32x2AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sub32x2AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPS (AX), Z0
-	VMOVUPS 64(AX), Z1
-	VMOVUPS (AX)(CX*1), Z2
-	VMOVUPS 64(AX)(CX*1), Z3
-	VMOVUPS (AX)(CX*2), Z4
-	VMOVUPS 64(AX)(CX*2), Z5
-	VMOVUPS (AX)(DX*1), Z6
-	VMOVUPS 64(AX)(DX*1), Z7
-	VMOVUPS (BX), Z8
-	VMOVUPS 64(BX), Z9
-	VMOVUPS (BX)(CX*1), Z10
-	VMOVUPS 64(BX)(CX*1), Z11
-	VMOVUPS (BX)(CX*2), Z12
-	VMOVUPS 64(BX)(CX*2), Z13
-	VMOVUPS (BX)(DX*1), Z14
-	VMOVUPS 64(BX)(DX*1), Z15
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x02, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x02, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPS    (AX), Z0
+	VMOVUPS    64(AX), Z1
+	VMOVUPS    (AX)(CX*1), Z2
+	VMOVUPS    64(AX)(CX*1), Z3
+	VMOVUPS    (AX)(CX*2), Z4
+	VMOVUPS    64(AX)(CX*2), Z5
+	VMOVUPS    (AX)(DX*1), Z6
+	VMOVUPS    64(AX)(DX*1), Z7
+	VMOVUPS    (BX), Z8
+	VMOVUPS    64(BX), Z9
+	VMOVUPS    (BX)(CX*1), Z10
+	VMOVUPS    64(BX)(CX*1), Z11
+	VMOVUPS    (BX)(CX*2), Z12
+	VMOVUPS    64(BX)(CX*2), Z13
+	VMOVUPS    (BX)(DX*1), Z14
+	VMOVUPS    64(BX)(DX*1), Z15
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 64(SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 64(SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 64(DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 64(DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x02, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x02, R13
 
 step:
-	VMOVUPS      (R12), Z16
-	VMOVUPS      64(R12), Z17
-	ADDQ         R13, R12
-	VBROADCASTSS (DI), Z18
-	VMULPS       Z18, Z16, Z19
-	VSUBPS       Z19, Z0, Z0
-	VMULPS       Z18, Z17, Z20
-	VSUBPS       Z20, Z1, Z1
-	VBROADCASTSS (DI)(R8*1), Z18
-	VMULPS       Z18, Z16, Z19
-	VSUBPS       Z19, Z2, Z2
-	VMULPS       Z18, Z17, Z20
-	VSUBPS       Z20, Z3, Z3
-	VBROADCASTSS (DI)(R8*2), Z18
-	VMULPS       Z18, Z16, Z19
-	VSUBPS       Z19, Z4, Z4
-	VMULPS       Z18, Z17, Z20
-	VSUBPS       Z20, Z5, Z5
-	VBROADCASTSS (DI)(R9*1), Z18
-	VMULPS       Z18, Z16, Z19
-	VSUBPS       Z19, Z6, Z6
-	VMULPS       Z18, Z17, Z20
-	VSUBPS       Z20, Z7, Z7
-	VBROADCASTSS (R10), Z18
-	VMULPS       Z18, Z16, Z19
-	VSUBPS       Z19, Z8, Z8
-	VMULPS       Z18, Z17, Z20
-	VSUBPS       Z20, Z9, Z9
-	VBROADCASTSS (R10)(R8*1), Z18
-	VMULPS       Z18, Z16, Z19
-	VSUBPS       Z19, Z10, Z10
-	VMULPS       Z18, Z17, Z20
-	VSUBPS       Z20, Z11, Z11
-	VBROADCASTSS (R10)(R8*2), Z18
-	VMULPS       Z18, Z16, Z19
-	VSUBPS       Z19, Z12, Z12
-	VMULPS       Z18, Z17, Z20
-	VSUBPS       Z20, Z13, Z13
-	VBROADCASTSS (R10)(R9*1), Z18
-	VMULPS       Z18, Z16, Z19
-	VSUBPS       Z19, Z14, Z14
-	VMULPS       Z18, Z17, Z20
-	VSUBPS       Z20, Z15, Z15
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPS     (R12), Z16
+	VMOVUPS     64(R12), Z17
+	ADDQ        R13, R12
+	VMULPS.BCST (SI), Z16, Z19
+	VSUBPS      Z19, Z0, Z0
+	VMULPS.BCST (SI), Z17, Z20
+	VSUBPS      Z20, Z1, Z1
+	VMULPS.BCST (SI)(DI*1), Z16, Z19
+	VSUBPS      Z19, Z2, Z2
+	VMULPS.BCST (SI)(DI*1), Z17, Z20
+	VSUBPS      Z20, Z3, Z3
+	VMULPS.BCST (SI)(DI*2), Z16, Z19
+	VSUBPS      Z19, Z4, Z4
+	VMULPS.BCST (SI)(DI*2), Z17, Z20
+	VSUBPS      Z20, Z5, Z5
+	VMULPS.BCST (SI)(R8*1), Z16, Z19
+	VSUBPS      Z19, Z6, Z6
+	VMULPS.BCST (SI)(R8*1), Z17, Z20
+	VSUBPS      Z20, Z7, Z7
+	VMULPS.BCST (R9), Z16, Z19
+	VSUBPS      Z19, Z8, Z8
+	VMULPS.BCST (R9), Z17, Z20
+	VSUBPS      Z20, Z9, Z9
+	VMULPS.BCST (R9)(DI*1), Z16, Z19
+	VSUBPS      Z19, Z10, Z10
+	VMULPS.BCST (R9)(DI*1), Z17, Z20
+	VSUBPS      Z20, Z11, Z11
+	VMULPS.BCST (R9)(DI*2), Z16, Z19
+	VSUBPS      Z19, Z12, Z12
+	VMULPS.BCST (R9)(DI*2), Z17, Z20
+	VSUBPS      Z20, Z13, Z13
+	VMULPS.BCST (R9)(R8*1), Z16, Z19
+	VSUBPS      Z19, Z14, Z14
+	VMULPS.BCST (R9)(R8*1), Z17, Z20
+	VSUBPS      Z20, Z15, Z15
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPS Z0, (AX)
@@ -367,116 +399,136 @@ done:
 	RET
 
 // func add32x3AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·add32x3AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPS (AX), Z0
-	VMOVUPS 64(AX), Z1
-	VMOVUPS 128(AX), Z2
-	VMOVUPS (AX)(CX*1), Z3
-	VMOVUPS 64(AX)(CX*1), Z4
-	VMOVUPS 128(AX)(CX*1), Z5
-	VMOVUPS (AX)(CX*2), Z6
-	VMOVUPS 64(AX)(CX*2), Z7
-	VMOVUPS 128(AX)(CX*2), Z8
-	VMOVUPS (AX)(DX*1), Z9
-	VMOVUPS 64(AX)(DX*1), Z10
-	VMOVUPS 128(AX)(DX*1), Z11
-	VMOVUPS (BX), Z12
-	VMOVUPS 64(BX), Z13
-	VMOVUPS 128(BX), Z14
-	VMOVUPS (BX)(CX*1), Z15
-	VMOVUPS 64(BX)(CX*1), Z16
-	VMOVUPS 128(BX)(CX*1), Z17
-	VMOVUPS (BX)(CX*2), Z18
-	VMOVUPS 64(BX)(CX*2), Z19
-	VMOVUPS 128(BX)(CX*2), Z20
-	VMOVUPS (BX)(DX*1), Z21
-	VMOVUPS 64(BX)(DX*1), Z22
-	VMOVUPS 128(BX)(DX*1), Z23
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x02, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x02, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPS    (AX), Z0
+	VMOVUPS    64(AX), Z1
+	VMOVUPS    128(AX), Z2
+	VMOVUPS    (AX)(CX*1), Z3
+	VMOVUPS    64(AX)(CX*1), Z4
+	VMOVUPS    128(AX)(CX*1), Z5
+	VMOVUPS    (AX)(CX*2), Z6
+	VMOVUPS    64(AX)(CX*2), Z7
+	VMOVUPS    128(AX)(CX*2), Z8
+	VMOVUPS    (AX)(DX*1), Z9
+	VMOVUPS    64(AX)(DX*1), Z10
+	VMOVUPS    128(AX)(DX*1), Z11
+	VMOVUPS    (BX), Z12
+	VMOVUPS    64(BX), Z13
+	VMOVUPS    128(BX), Z14
+	VMOVUPS    (BX)(CX*1), Z15
+	VMOVUPS    64(BX)(CX*1), Z16
+	VMOVUPS    128(BX)(CX*1), Z17
+	VMOVUPS    (BX)(CX*2), Z18
+	VMOVUPS    64(BX)(CX*2), Z19
+	VMOVUPS    128(BX)(CX*2), Z20
+	VMOVUPS    (BX)(DX*1), Z21
+	VMOVUPS    64(BX)(DX*1), Z22
+	VMOVUPS    128(BX)(DX*1), Z23
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 64(SI)(CX*1)
+	PREFETCHT0 128(SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 64(SI)(CX*2)
+	PREFETCHT0 128(SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 128(SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 64(DI)(CX*1)
+	PREFETCHT0 128(DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 64(DI)(CX*2)
+	PREFETCHT0 128(DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	PREFETCHT0 128(DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x02, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x02, R13
 
 step:
-	VMOVUPS      (R12), Z24
-	VMOVUPS      64(R12), Z25
-	VMOVUPS      128(R12), Z26
-	ADDQ         R13, R12
-	VBROADCASTSS (DI), Z27
-	VMULPS       Z27, Z24, Z28
-	VADDPS       Z28, Z0, Z0
-	VMULPS       Z27, Z25, Z29
-	VADDPS       Z29, Z1, Z1
-	VMULPS       Z27, Z26, Z28
-	VADDPS       Z28, Z2, Z2
-	VBROADCASTSS (DI)(R8*1), Z27
-	VMULPS       Z27, Z24, Z29
-	VADDPS       Z29, Z3, Z3
-	VMULPS       Z27, Z25, Z28
-	VADDPS       Z28, Z4, Z4
-	VMULPS       Z27, Z26, Z29
-	VADDPS       Z29, Z5, Z5
-	VBROADCASTSS (DI)(R8*2), Z27
-	VMULPS       Z27, Z24, Z28
-	VADDPS       Z28, Z6, Z6
-	VMULPS       Z27, Z25, Z29
-	VADDPS       Z29, Z7, Z7
-	VMULPS       Z27, Z26, Z28
-	VADDPS       Z28, Z8, Z8
-	VBROADCASTSS (DI)(R9*1), Z27
-	VMULPS       Z27, Z24, Z29
-	VADDPS       Z29, Z9, Z9
-	VMULPS       Z27, Z25, Z28
-	VADDPS       Z28, Z10, Z10
-	VMULPS       Z27, Z26, Z29
-	VADDPS       Z29, Z11, Z11
-	VBROADCASTSS (R10), Z27
-	VMULPS       Z27, Z24, Z28
-	VADDPS       Z28, Z12, Z12
-	VMULPS       Z27, Z25, Z29
-	VADDPS       Z29, Z13, Z13
-	VMULPS       Z27, Z26, Z28
-	VADDPS       Z28, Z14, Z14
-	VBROADCASTSS (R10)(R8*1), Z27
-	VMULPS       Z27, Z24, Z29
-	VADDPS       Z29, Z15, Z15
-	VMULPS       Z27, Z25, Z28
-	VADDPS       Z28, Z16, Z16
-	VMULPS       Z27, Z26, Z29
-	VADDPS       Z29, Z17, Z17
-	VBROADCASTSS (R10)(R8*2), Z27
-	VMULPS       Z27, Z24, Z28
-	VADDPS       Z28, Z18, Z18
-	VMULPS       Z27, Z25, Z29
-	VADDPS       Z29, Z19, Z19
-	VMULPS       Z27, Z26, Z28
-	VADDPS       Z28, Z20, Z20
-	VBROADCASTSS (R10)(R9*1), Z27
-	VMULPS       Z27, Z24, Z29
-	VADDPS       Z29, Z21, Z21
-	VMULPS       Z27, Z25, Z28
-	VADDPS       Z28, Z22, Z22
-	VMULPS       Z27, Z26, Z29
-	VADDPS       Z29, Z23, Z23
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPS     (R12), Z24
+	VMOVUPS     64(R12), Z25
+	VMOVUPS     128(R12), Z26
+	ADDQ        R13, R12
+	VMULPS.BCST (SI), Z24, Z28
+	VADDPS      Z28, Z0, Z0
+	VMULPS.BCST (SI), Z25, Z29
+	VADDPS      Z29, Z1, Z1
+	VMULPS.BCST (SI), Z26, Z28
+	VADDPS      Z28, Z2, Z2
+	VMULPS.BCST (SI)(DI*1), Z24, Z29
+	VADDPS      Z29, Z3, Z3
+	VMULPS.BCST (SI)(DI*1), Z25, Z28
+	VADDPS      Z28, Z4, Z4
+	VMULPS.BCST (SI)(DI*1), Z26, Z29
+	VADDPS      Z29, Z5, Z5
+	VMULPS.BCST (SI)(DI*2), Z24, Z28
+	VADDPS      Z28, Z6, Z6
+	VMULPS.BCST (SI)(DI*2), Z25, Z29
+	VADDPS      Z29, Z7, Z7
+	VMULPS.BCST (SI)(DI*2), Z26, Z28
+	VADDPS      Z28, Z8, Z8
+	VMULPS.BCST (SI)(R8*1), Z24, Z29
+	VADDPS      Z29, Z9, Z9
+	VMULPS.BCST (SI)(R8*1), Z25, Z28
+	VADDPS      Z28, Z10, Z10
+	VMULPS.BCST (SI)(R8*1), Z26, Z29
+	VADDPS      Z29, Z11, Z11
+	VMULPS.BCST (R9), Z24, Z28
+	VADDPS      Z28, Z12, Z12
+	VMULPS.BCST (R9), Z25, Z29
+	VADDPS      Z29, Z13, Z13
+	VMULPS.BCST (R9), Z26, Z28
+	VADDPS      Z28, Z14, Z14
+	VMULPS.BCST (R9)(DI*1), Z24, Z29
+	VADDPS      Z29, Z15, Z15
+	VMULPS.BCST (R9)(DI*1), Z25, Z28
+	VADDPS      Z28, Z16, Z16
+	VMULPS.BCST (R9)(DI*1), Z26, Z29
+	VADDPS      Z29, Z17, Z17
+	VMULPS.BCST (R9)(DI*2), Z24, Z28
+	VADDPS      Z28, Z18, Z18
+	VMULPS.BCST (R9)(DI*2), Z25, Z29
+	VADDPS      Z29, Z19, Z19
+	VMULPS.BCST (R9)(DI*2), Z26, Z28
+	VADDPS      Z28, Z20, Z20
+	VMULPS.BCST (R9)(R8*1), Z24, Z29
+	VADDPS      Z29, Z21, Z21
+	VMULPS.BCST (R9)(R8*1), Z25, Z28
+	VADDPS      Z28, Z22, Z22
+	VMULPS.BCST (R9)(R8*1), Z26, Z29
+	VADDPS      Z29, Z23, Z23
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPS Z0, (AX)
@@ -507,116 +559,136 @@ done:
 	RET
 
 // func sub32x3AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sub32x3AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x02, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPS (AX), Z0
-	VMOVUPS 64(AX), Z1
-	VMOVUPS 128(AX), Z2
-	VMOVUPS (AX)(CX*1), Z3
-	VMOVUPS 64(AX)(CX*1), Z4
-	VMOVUPS 128(AX)(CX*1), Z5
-	VMOVUPS (AX)(CX*2), Z6
-	VMOVUPS 64(AX)(CX*2), Z7
-	VMOVUPS 128(AX)(CX*2), Z8
-	VMOVUPS (AX)(DX*1), Z9
-	VMOVUPS 64(AX)(DX*1), Z10
-	VMOVUPS 128(AX)(DX*1), Z11
-	VMOVUPS (BX), Z12
-	VMOVUPS 64(BX), Z13
-	VMOVUPS 128(BX), Z14
-	VMOVUPS (BX)(CX*1), Z15
-	VMOVUPS 64(BX)(CX*1), Z16
-	VMOVUPS 128(BX)(CX*1), Z17
-	VMOVUPS (BX)(CX*2), Z18
-	VMOVUPS 64(BX)(CX*2), Z19
-	VMOVUPS 128(BX)(CX*2), Z20
-	VMOVUPS (BX)(DX*1), Z21
-	VMOVUPS 64(BX)(DX*1), Z22
-	VMOVUPS 128(BX)(DX*1), Z23
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x02, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x02, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPS    (AX), Z0
+	VMOVUPS    64(AX), Z1
+	VMOVUPS    128(AX), Z2
+	VMOVUPS    (AX)(CX*1), Z3
+	VMOVUPS    64(AX)(CX*1), Z4
+	VMOVUPS    128(AX)(CX*1), Z5
+	VMOVUPS    (AX)(CX*2), Z6
+	VMOVUPS    64(AX)(CX*2), Z7
+	VMOVUPS    128(AX)(CX*2), Z8
+	VMOVUPS    (AX)(DX*1), Z9
+	VMOVUPS    64(AX)(DX*1), Z10
+	VMOVUPS    128(AX)(DX*1), Z11
+	VMOVUPS    (BX), Z12
+	VMOVUPS    64(BX), Z13
+	VMOVUPS    128(BX), Z14
+	VMOVUPS    (BX)(CX*1), Z15
+	VMOVUPS    64(BX)(CX*1), Z16
+	VMOVUPS    128(BX)(CX*1), Z17
+	VMOVUPS    (BX)(CX*2), Z18
+	VMOVUPS    64(BX)(CX*2), Z19
+	VMOVUPS    128(BX)(CX*2), Z20
+	VMOVUPS    (BX)(DX*1), Z21
+	VMOVUPS    64(BX)(DX*1), Z22
+	VMOVUPS    128(BX)(DX*1), Z23
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 64(SI)(CX*1)
+	PREFETCHT0 128(SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 64(SI)(CX*2)
+	PREFETCHT0 128(SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 128(SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 64(DI)(CX*1)
+	PREFETCHT0 128(DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 64(DI)(CX*2)
+	PREFETCHT0 128(DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	PREFETCHT0 128(DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x02, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x02, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x02, R13
 
 step:
-	VMOVUPS      (R12), Z24
-	VMOVUPS      64(R12), Z25
-	VMOVUPS      128(R12), Z26
-	ADDQ         R13, R12
-	VBROADCASTSS (DI), Z27
-	VMULPS       Z27, Z24, Z28
-	VSUBPS       Z28, Z0, Z0
-	VMULPS       Z27, Z25, Z29
-	VSUBPS       Z29, Z1, Z1
-	VMULPS       Z27, Z26, Z28
-	VSUBPS       Z28, Z2, Z2
-	VBROADCASTSS (DI)(R8*1), Z27
-	VMULPS       Z27, Z24, Z29
-	VSUBPS       Z29, Z3, Z3
-	VMULPS       Z27, Z25, Z28
-	VSUBPS       Z28, Z4, Z4
-	VMULPS       Z27, Z26, Z29
-	VSUBPS       Z29, Z5, Z5
-	VBROADCASTSS (DI)(R8*2), Z27
-	VMULPS       Z27, Z24, Z28
-	VSUBPS       Z28, Z6, Z6
-	VMULPS       Z27, Z25, Z29
-	VSUBPS       Z29, Z7, Z7
-	VMULPS       Z27, Z26, Z28
-	VSUBPS       Z28, Z8, Z8
-	VBROADCASTSS (DI)(R9*1), Z27
-	VMULPS       Z27, Z24, Z29
-	VSUBPS       Z29, Z9, Z9
-	VMULPS       Z27, Z25, Z28
-	VSUBPS       Z28, Z10, Z10
-	VMULPS       Z27, Z26, Z29
-	VSUBPS       Z29, Z11, Z11
-	VBROADCASTSS (R10), Z27
-	VMULPS       Z27, Z24, Z28
-	VSUBPS       Z28, Z12, Z12
-	VMULPS       Z27, Z25, Z29
-	VSUBPS       Z29, Z13, Z13
-	VMULPS       Z27, Z26, Z28
-	VSUBPS       Z28, Z14, Z14
-	VBROADCASTSS (R10)(R8*1), Z27
-	VMULPS       Z27, Z24, Z29
-	VSUBPS       Z29, Z15, Z15
-	VMULPS       Z27, Z25, Z28
-	VSUBPS       Z28, Z16, Z16
-	VMULPS       Z27, Z26, Z29
-	VSUBPS       Z29, Z17, Z17
-	VBROADCASTSS (R10)(R8*2), Z27
-	VMULPS       Z27, Z24, Z28
-	VSUBPS       Z28, Z18, Z18
-	VMULPS       Z27, Z25, Z29
-	VSUBPS       Z29, Z19, Z19
-	VMULPS       Z27, Z26, Z28
-	VSUBPS       Z28, Z20, Z20
-	VBROADCASTSS (R10)(R9*1), Z27
-	VMULPS       Z27, Z24, Z29
-	VSUBPS       Z29, Z21, Z21
-	VMULPS       Z27, Z25, Z28
-	VSUBPS       Z28, Z22, Z22
-	VMULPS       Z27, Z26, Z29
-	VSUBPS       Z29, Z23, Z23
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPS     (R12), Z24
+	VMOVUPS     64(R12), Z25
+	VMOVUPS     128(R12), Z26
+	ADDQ        R13, R12
+	VMULPS.BCST (SI), Z24, Z28
+	VSUBPS      Z28, Z0, Z0
+	VMULPS.BCST (SI), Z25, Z29
+	VSUBPS      Z29, Z1, Z1
+	VMULPS.BCST (SI), Z26, Z28
+	VSUBPS      Z28, Z2, Z2
+	VMULPS.BCST (SI)(DI*1), Z24, Z29
+	VSUBPS      Z29, Z3, Z3
+	VMULPS.BCST (SI)(DI*1), Z25, Z28
+	VSUBPS      Z28, Z4, Z4
+	VMULPS.BCST (SI)(DI*1), Z26, Z29
+	VSUBPS      Z29, Z5, Z5
+	VMULPS.BCST (SI)(DI*2), Z24, Z28
+	VSUBPS      Z28, Z6, Z6
+	VMULPS.BCST (SI)(DI*2), Z25, Z29
+	VSUBPS      Z29, Z7, Z7
+	VMULPS.BCST (SI)(DI*2), Z26, Z28
+	VSUBPS      Z28, Z8, Z8
+	VMULPS.BCST (SI)(R8*1), Z24, Z29
+	VSUBPS      Z29, Z9, Z9
+	VMULPS.BCST (SI)(R8*1), Z25, Z28
+	VSUBPS      Z28, Z10, Z10
+	VMULPS.BCST (SI)(R8*1), Z26, Z29
+	VSUBPS      Z29, Z11, Z11
+	VMULPS.BCST (R9), Z24, Z28
+	VSUBPS      Z28, Z12, Z12
+	VMULPS.BCST (R9), Z25, Z29
+	VSUBPS      Z29, Z13, Z13
+	VMULPS.BCST (R9), Z26, Z28
+	VSUBPS      Z28, Z14, Z14
+	VMULPS.BCST (R9)(DI*1), Z24, Z29
+	VSUBPS      Z29, Z15, Z15
+	VMULPS.BCST (R9)(DI*1), Z25, Z28
+	VSUBPS      Z28, Z16, Z16
+	VMULPS.BCST (R9)(DI*1), Z26, Z29
+	VSUBPS      Z29, Z17, Z17
+	VMULPS.BCST (R9)(DI*2), Z24, Z28
+	VSUBPS      Z28, Z18, Z18
+	VMULPS.BCST (R9)(DI*2), Z25, Z29
+	VSUBPS      Z29, Z19, Z19
+	VMULPS.BCST (R9)(DI*2), Z26, Z28
+	VSUBPS      Z28, Z20, Z20
+	VMULPS.BCST (R9)(R8*1), Z24, Z29
+	VSUBPS      Z29, Z21, Z21
+	VMULPS.BCST (R9)(R8*1), Z25, Z28
+	VSUBPS      Z28, Z22, Z22
+	VMULPS.BCST (R9)(R8*1), Z26, Z29
+	VSUBPS      Z29, Z23, Z23
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPS Z0, (AX)
@@ -647,66 +719,70 @@ done:
 	RET
 
 // func add64x1AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·add64x1AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPD (AX), Z0
-	VMOVUPD (AX)(CX*1), Z1
-	VMOVUPD (AX)(CX*2), Z2
-	VMOVUPD (AX)(DX*1), Z3
-	VMOVUPD (BX), Z4
-	VMOVUPD (BX)(CX*1), Z5
-	VMOVUPD (BX)(CX*2), Z6
-	VMOVUPD (BX)(DX*1), Z7
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x03, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x03, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x03, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPD    (AX), Z0
+	VMOVUPD    (AX)(CX*1), Z1
+	VMOVUPD    (AX)(CX*2), Z2
+	VMOVUPD    (AX)(DX*1), Z3
+	VMOVUPD    (BX), Z4
+	VMOVUPD    (BX)(CX*1), Z5
+	VMOVUPD    (BX)(CX*2), Z6
+	VMOVUPD    (BX)(DX*1), Z7
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x03, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x03, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x03, R13
 
 step:
-	VMOVUPD      (R12), Z8
-	ADDQ         R13, R12
-	VBROADCASTSD (DI), Z9
-	VMULPD       Z9, Z8, Z10
-	VADDPD       Z10, Z0, Z0
-	VBROADCASTSD (DI)(R8*1), Z9
-	VMULPD       Z9, Z8, Z11
-	VADDPD       Z11, Z1, Z1
-	VBROADCASTSD (DI)(R8*2), Z9
-	VMULPD       Z9, Z8, Z10
-	VADDPD       Z10, Z2, Z2
-	VBROADCASTSD (DI)(R9*1), Z9
-	VMULPD       Z9, Z8, Z11
-	VADDPD       Z11, Z3, Z3
-	VBROADCASTSD (R10), Z9
-	VMULPD       Z9, Z8, Z10
-	VADDPD       Z10, Z4, Z4
-	VBROADCASTSD (R10)(R8*1), Z9
-	VMULPD       Z9, Z8, Z11
-	VADDPD       Z11, Z5, Z5
-	VBROADCASTSD (R10)(R8*2), Z9
-	VMULPD       Z9, Z8, Z10
-	VADDPD       Z10, Z6, Z6
-	VBROADCASTSD (R10)(R9*1), Z9
-	VMULPD       Z9, Z8, Z11
-	VADDPD       Z11, Z7, Z7
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPD     (R12), Z8
+	ADDQ        R13, R12
+	VMULPD.BCST (SI), Z8, Z10
+	VADDPD      Z10, Z0, Z0
+	VMULPD.BCST (SI)(DI*1), Z8, Z11
+	VADDPD      Z11, Z1, Z1
+	VMULPD.BCST (SI)(DI*2), Z8, Z10
+	VADDPD      Z10, Z2, Z2
+	VMULPD.BCST (SI)(R8*1), Z8, Z11
+	VADDPD      Z11, Z3, Z3
+	VMULPD.BCST (R9), Z8, Z10
+	VADDPD      Z10, Z4, Z4
+	VMULPD.BCST (R9)(DI*1), Z8, Z11
+	VADDPD      Z11, Z5, Z5
+	VMULPD.BCST (R9)(DI*2), Z8, Z10
+	VADDPD      Z10, Z6, Z6
+	VMULPD.BCST (R9)(R8*1), Z8, Z11
+	VADDPD      Z11, Z7, Z7
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPD Z0, (AX)
@@ -721,66 +797,70 @@ done:
 	RET
 
 // func sub64x1AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sub64x1AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPD (AX), Z0
-	VMOVUPD (AX)(CX*1), Z1
-	VMOVUPD (AX)(CX*2), Z2
-	VMOVUPD (AX)(DX*1), Z3
-	VMOVUPD (BX), Z4
-	VMOVUPD (BX)(CX*1), Z5
-	VMOVUPD (BX)(CX*2), Z6
-	VMOVUPD (BX)(DX*1), Z7
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x03, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x03, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x03, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPD    (AX), Z0
+	VMOVUPD    (AX)(CX*1), Z1
+	VMOVUPD    (AX)(CX*2), Z2
+	VMOVUPD    (AX)(DX*1), Z3
+	VMOVUPD    (BX), Z4
+	VMOVUPD    (BX)(CX*1), Z5
+	VMOVUPD    (BX)(CX*2), Z6
+	VMOVUPD    (BX)(DX*1), Z7
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x03, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x03, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x03, R13
 
 step:
-	VMOVUPD      (R12), Z8
-	ADDQ         R13, R12
-	VBROADCASTSD (DI), Z9
-	VMULPD       Z9, Z8, Z10
-	VSUBPD       Z10, Z0, Z0
-	VBROADCASTSD (DI)(R8*1), Z9
-	VMULPD       Z9, Z8, Z11
-	VSUBPD       Z11, Z1, Z1
-	VBROADCASTSD (DI)(R8*2), Z9
-	VMULPD       Z9, Z8, Z10
-	VSUBPD       Z10, Z2, Z2
-	VBROADCASTSD (DI)(R9*1), Z9
-	VMULPD       Z9, Z8, Z11
-	VSUBPD       Z11, Z3, Z3
-	VBROADCASTSD (R10), Z9
-	VMULPD       Z9, Z8, Z10
-	VSUBPD       Z10, Z4, Z4
-	VBROADCASTSD (R10)(R8*1), Z9
-	VMULPD       Z9, Z8, Z11
-	VSUBPD       Z11, Z5, Z5
-	VBROADCASTSD (R10)(R8*2), Z9
-	VMULPD       Z9, Z8, Z10
-	VSUBPD       Z10, Z6, Z6
-	VBROADCASTSD (R10)(R9*1), Z9
-	VMULPD       Z9, Z8, Z11
-	VSUBPD       Z11, Z7, Z7
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPD     (R12), Z8
+	ADDQ        R13, R12
+	VMULPD.BCST (SI), Z8, Z10
+	VSUBPD      Z10, Z0, Z0
+	VMULPD.BCST (SI)(DI*1), Z8, Z11
+	VSUBPD      Z11, Z1, Z1
+	VMULPD.BCST (SI)(DI*2), Z8, Z10
+	VSUBPD      Z10, Z2, Z2
+	VMULPD.BCST (SI)(R8*1), Z8, Z11
+	VSUBPD      Z11, Z3, Z3
+	VMULPD.BCST (R9), Z8, Z10
+	VSUBPD      Z10, Z4, Z4
+	VMULPD.BCST (R9)(DI*1), Z8, Z11
+	VSUBPD      Z11, Z5, Z5
+	VMULPD.BCST (R9)(DI*2), Z8, Z10
+	VSUBPD      Z10, Z6, Z6
+	VMULPD.BCST (R9)(R8*1), Z8, Z11
+	VSUBPD      Z11, Z7, Z7
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPD Z0, (AX)
@@ -794,92 +874,236 @@ done:
 	VZEROUPPER
 	RET
 
-// func add64x2AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
+// func dividex1AVX512(y []float64, ldy int, l []float64, ldl int)
 // Requires: AVX, AVX512F
+TEXT ·dividex1AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y_base+0(FP), AX
+	MOVQ         ldy+24(FP), CX
+	SHLQ         $0x03, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(CX*4), BX
+	MOVQ         l_base+32(FP), SI
+	MOVQ         ldl+56(FP), DI
+	SHLQ         $0x03, DI
+	LEAQ         (DI)(DI*2), R8
+	LEAQ         (SI)(DI*4), R9
+	VMOVUPD      (AX), Z0
+	VMOVUPD      (AX)(CX*1), Z1
+	VMOVUPD      (AX)(CX*2), Z2
+	VMOVUPD      (AX)(DX*1), Z3
+	VMOVUPD      (BX), Z4
+	VMOVUPD      (BX)(CX*1), Z5
+	VMOVUPD      (BX)(CX*2), Z6
+	VMOVUPD      (BX)(DX*1), Z7
+	VBROADCASTSD (SI), Z8
+	VDIVPD       Z8, Z0, Z0
+	VMOVUPD      Z0, (AX)
+	VBROADCASTSD (SI)(DI*1), Z8
+	VMULPD       Z8, Z0, Z9
+	VSUBPD       Z9, Z1, Z1
+	VBROADCASTSD 8(SI)(DI*1), Z8
+	VDIVPD       Z8, Z1, Z1
+	VMOVUPD      Z1, (AX)(CX*1)
+	VBROADCASTSD (SI)(DI*2), Z8
+	VMULPD       Z8, Z0, Z9
+	VSUBPD       Z9, Z2, Z2
+	VBROADCASTSD 8(SI)(DI*2), Z8
+	VMULPD       Z8, Z1, Z9
+	VSUBPD       Z9, Z2, Z2
+	VBROADCASTSD 16(SI)(DI*2), Z8
+	VDIVPD       Z8, Z2, Z2
+	VMOVUPD      Z2, (AX)(CX*2)
+	VBROADCASTSD (SI)(R8*1), Z8
+	VMULPD       Z8, Z0, Z9
+	VSUBPD       Z9, Z3, Z3
+	VBROADCASTSD 8(SI)(R8*1), Z8
+	VMULPD       Z8, Z1, Z9
+	VSUBPD       Z9, Z3, Z3
+	VBROADCASTSD 16(SI)(R8*1), Z8
+	VMULPD       Z8, Z2, Z9
+	VSUBPD       Z9, Z3, Z3
+	VBROADCASTSD 24(SI)(R8*1), Z8
+	VDIVPD       Z8, Z3, Z3
+	VMOVUPD      Z3, (AX)(DX*1)
+	VBROADCASTSD (R9), Z8
+	VMULPD       Z8, Z0, Z9
+	VSUBPD       Z9, Z4, Z4
+	VBROADCASTSD 8(R9), Z8
+	VMULPD       Z8, Z1, Z9
+	VSUBPD       Z9, Z4, Z4
+	VBROADCASTSD 16(R9), Z8
+	VMULPD       Z8, Z2, Z9
+	VSUBPD       Z9, Z4, Z4
+	VBROADCASTSD 24(R9), Z8
+	VMULPD       Z8, Z3, Z9
+	VSUBPD       Z9, Z4, Z4
+	VBROADCASTSD 32(R9), Z8
+	VDIVPD       Z8, Z4, Z4
+	VMOVUPD      Z4, (BX)
+	VBROADCASTSD (R9)(DI*1), Z8
+	VMULPD       Z8, Z0, Z9
+	VSUBPD       Z9, Z5, Z5
+	VBROADCASTSD 8(R9)(DI*1), Z8
+	VMULPD       Z8, Z1, Z9
+	VSUBPD       Z9, Z5, Z5
+	VBROADCASTSD 16(R9)(DI*1), Z8
+	VMULPD       Z8, Z2, Z9
+	VSUBPD       Z9, Z5, Z5
+	VBROADCASTSD 24(R9)(DI*1), Z8
+	VMULPD       Z8, Z3, Z9
+	VSUBPD       Z9, Z5, Z5
+	VBROADCASTSD 32(R9)(DI*1), Z8
+	VMULPD       Z8, Z4, Z9
+	VSUBPD       Z9, Z5, Z5
+	VBROADCASTSD 40(R9)(DI*1), Z8
+	VDIVPD       Z8, Z5, Z5
+	VMOVUPD      Z5, (BX)(CX*1)
+	VBROADCASTSD (R9)(DI*2), Z8
+	VMULPD       Z8, Z0, Z9
+	VSUBPD       Z9, Z6, Z6
+	VBROADCASTSD 8(R9)(DI*2), Z8
+	VMULPD       Z8, Z1, Z9
+	VSUBPD       Z9, Z6, Z6
+	VBROADCASTSD 16(R9)(DI*2), Z8
+	VMULPD       Z8, Z2, Z9
+	VSUBPD       Z9, Z6, Z6
+	VBROADCASTSD 24(R9)(DI*2), Z8
+	VMULPD       Z8, Z3, Z9
+	VSUBPD       Z9, Z6, Z6
+	VBROADCASTSD 32(R9)(DI*2), Z8
+	VMULPD       Z8, Z4, Z9
+	VSUBPD       Z9, Z6, Z6
+	VBROADCASTSD 40(R9)(DI*2), Z8
+	VMULPD       Z8, Z5, Z9
+	VSUBPD       Z9, Z6, Z6
+	VBROADCASTSD 48(R9)(DI*2), Z8
+	VDIVPD       Z8, Z6, Z6
+	VMOVUPD      Z6, (BX)(CX*2)
+	VBROADCASTSD (R9)(R8*1), Z8
+	VMULPD       Z8, Z0, Z9
+	VSUBPD       Z9, Z7, Z7
+	VBROADCASTSD 8(R9)(R8*1), Z8
+	VMULPD       Z8, Z1, Z9
+	VSUBPD       Z9, Z7, Z7
+	VBROADCASTSD 16(R9)(R8*1), Z8
+	VMULPD       Z8, Z2, Z9
+	VSUBPD       Z9, Z7, Z7
+	VBROADCASTSD 24(R9)(R8*1), Z8
+	VMULPD       Z8, Z3, Z9
+	VSUBPD       Z9, Z7, Z7
+	VBROADCASTSD 32(R9)(R8*1), Z8
+	VMULPD       Z8, Z4, Z9
+	VSUBPD       Z9, Z7, Z7
+	VBROADCASTSD 40(R9)(R8*1), Z8
+	VMULPD       Z8, Z5, Z9
+	VSUBPD       Z9, Z7, Z7
+	VBROADCASTSD 48(R9)(R8*1), Z8
+	VMULPD       Z8, Z6, Z9
+	VSUBPD       Z9, Z7, Z7
+	VBROADCASTSD 56(R9)(R8*1), Z8
+	VDIVPD       Z8, Z7, Z7
+	VMOVUPD      Z7, (BX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func add64x2AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
+// Requires: AVX, AVX512F, MMX+
 TEXT ·add64x2AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD (AX)(CX*1), Z2
-	VMOVUPD 64(AX)(CX*1), Z3
-	VMOVUPD (AX)(CX*2), Z4
-	VMOVUPD 64(AX)(CX*2), Z5
-	VMOVUPD (AX)(DX*1), Z6
-	VMOVUPD 64(AX)(DX*1), Z7
-	VMOVUPD (BX), Z8
-	VMOVUPD 64(BX), Z9
-	VMOVUPD (BX)(CX*1), Z10
-	VMOVUPD 64(BX)(CX*1), Z11
-	VMOVUPD (BX)(CX*2), Z12
-	VMOVUPD 64(BX)(CX*2), Z13
-	VMOVUPD (BX)(DX*1), Z14
-	VMOVUPD 64(BX)(DX*1), Z15
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x03, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x03, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x03, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPD    (AX), Z0
+	VMOVUPD    64(AX), Z1
+	VMOVUPD    (AX)(CX*1), Z2
+	VMOVUPD    64(AX)(CX*1), Z3
+	VMOVUPD    (AX)(CX*2), Z4
+	VMOVUPD    64(AX)(CX*2), Z5
+	VMOVUPD    (AX)(DX*1), Z6
+	VMOVUPD    64(AX)(DX*1), Z7
+	VMOVUPD    (BX), Z8
+	VMOVUPD    64(BX), Z9
+	VMOVUPD    (BX)(CX*1), Z10
+	VMOVUPD    64(BX)(CX*1), Z11
+	VMOVUPD    (BX)(CX*2), Z12
+	VMOVUPD    64(BX)(CX*2), Z13
+	VMOVUPD    (BX)(DX*1), Z14
+	VMOVUPD    64(BX)(DX*1), Z15
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 64(SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 64(SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 64(DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 64(DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x03, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x03, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x03, R13
 
 step:
-	VMOVUPD      (R12), Z16
-	VMOVUPD      64(R12), Z17
-	ADDQ         R13, R12
-	VBROADCASTSD (DI), Z18
-	VMULPD       Z18, Z16, Z19
-	VADDPD       Z19, Z0, Z0
-	VMULPD       Z18, Z17, Z20
-	VADDPD       Z20, Z1, Z1
-	VBROADCASTSD (DI)(R8*1), Z18
-	VMULPD       Z18, Z16, Z19
-	VADDPD       Z19, Z2, Z2
-	VMULPD       Z18, Z17, Z20
-	VADDPD       Z20, Z3, Z3
-	VBROADCASTSD (DI)(R8*2), Z18
-	VMULPD       Z18, Z16, Z19
-	VADDPD       Z19, Z4, Z4
-	VMULPD       Z18, Z17, Z20
-	VADDPD       Z20, Z5, Z5
-	VBROADCASTSD (DI)(R9*1), Z18
-	VMULPD       Z18, Z16, Z19
-	VADDPD       Z19, Z6, Z6
-	VMULPD       Z18, Z17, Z20
-	VADDPD       Z20, Z7, Z7
-	VBROADCASTSD (R10), Z18
-	VMULPD       Z18, Z16, Z19
-	VADDPD       Z19, Z8, Z8
-	VMULPD       Z18, Z17, Z20
-	VADDPD       Z20, Z9, Z9
-	VBROADCASTSD (R10)(R8*1), Z18
-	VMULPD       Z18, Z16, Z19
-	VADDPD       Z19, Z10, Z10
-	VMULPD       Z18, Z17, Z20
-	VADDPD       Z20, Z11, Z11
-	VBROADCASTSD (R10)(R8*2), Z18
-	VMULPD       Z18, Z16, Z19
-	VADDPD       Z19, Z12, Z12
-	VMULPD       Z18, Z17, Z20
-	VADDPD       Z20, Z13, Z13
-	VBROADCASTSD (R10)(R9*1), Z18
-	VMULPD       Z18, Z16, Z19
-	VADDPD       Z19, Z14, Z14
-	VMULPD       Z18, Z17, Z20
-	VADDPD       Z20, Z15, Z15
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPD     (R12), Z16
+	VMOVUPD     64(R12), Z17
+	ADDQ        R13, R12
+	VMULPD.BCST (SI), Z16, Z19
+	VADDPD      Z19, Z0, Z0
+	VMULPD.BCST (SI), Z17, Z20
+	VADDPD      Z20, Z1, Z1
+	VMULPD.BCST (SI)(DI*1), Z16, Z19
+	VADDPD      Z19, Z2, Z2
+	VMULPD.BCST (SI)(DI*1), Z17, Z20
+	VADDPD      Z20, Z3, Z3
+	VMULPD.BCST (SI)(DI*2), Z16, Z19
+	VADDPD      Z19, Z4, Z4
+	VMULPD.BCST (SI)(DI*2), Z17, Z20
+	VADDPD      Z20, Z5, Z5
+	VMULPD.BCST (SI)(R8*1), Z16, Z19
+	VADDPD      Z19, Z6, Z6
+	VMULPD.BCST (SI)(R8*1), Z17, Z20
+	VADDPD      Z20, Z7, Z7
+	VMULPD.BCST (R9), Z16, Z19
+	VADDPD      Z19, Z8, Z8
+	VMULPD.BCST (R9), Z17, Z20
+	VADDPD      Z20, Z9, Z9
+	VMULPD.BCST (R9)(DI*1), Z16, Z19
+	VADDPD      Z19, Z10, Z10
+	VMULPD.BCST (R9)(DI*1), Z17, Z20
+	VADDPD      Z20, Z11, Z11
+	VMULPD.BCST (R9)(DI*2), Z16, Z19
+	VADDPD      Z19, Z12, Z12
+	VMULPD.BCST (R9)(DI*2), Z17, Z20
+	VADDPD      Z20, Z13, Z13
+	VMULPD.BCST (R9)(R8*1), Z16, Z19
+	VADDPD      Z19, Z14, Z14
+	VMULPD.BCST (R9)(R8*1), Z17, Z20
+	VADDPD      Z20, Z15, Z15
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPD Z0, (AX)
@@ -902,91 +1126,103 @@ done:
 	RET
 
 // func sub64x2AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sub64x2AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD (AX)(CX*1), Z2
-	VMOVUPD 64(AX)(CX*1), Z3
-	VMOVUPD (AX)(CX*2), Z4
-	VMOVUPD 64(AX)(CX*2), Z5
-	VMOVUPD (AX)(DX*1), Z6
-	VMOVUPD 64(AX)(DX*1), Z7
-	VMOVUPD (BX), Z8
-	VMOVUPD 64(BX), Z9
-	VMOVUPD (BX)(CX*1), Z10
-	VMOVUPD 64(BX)(CX*1), Z11
-	VMOVUPD (BX)(CX*2), Z12
-	VMOVUPD 64(BX)(CX*2), Z13
-	VMOVUPD (BX)(DX*1), Z14
-	VMOVUPD 64(BX)(DX*1), Z15
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x03, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x03, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x03, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPD    (AX), Z0
+	VMOVUPD    64(AX), Z1
+	VMOVUPD    (AX)(CX*1), Z2
+	VMOVUPD    64(AX)(CX*1), Z3
+	VMOVUPD    (AX)(CX*2), Z4
+	VMOVUPD    64(AX)(CX*2), Z5
+	VMOVUPD    (AX)(DX*1), Z6
+	VMOVUPD    64(AX)(DX*1), Z7
+	VMOVUPD    (BX), Z8
+	VMOVUPD    64(BX), Z9
+	VMOVUPD    (BX)(CX*1), Z10
+	VMOVUPD    64(BX)(CX*1), Z11
+	VMOVUPD    (BX)(CX*2), Z12
+	VMOVUPD    64(BX)(CX*2), Z13
+	VMOVUPD    (BX)(DX*1), Z14
+	VMOVUPD    64(BX)(DX*1), Z15
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 64(SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 64(SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 64(DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 64(DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x03, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x03, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x03, R13
 
 step:
-	VMOVUPD      (R12), Z16
-	VMOVUPD      64(R12), Z17
-	ADDQ         R13, R12
-	VBROADCASTSD (DI), Z18
-	VMULPD       Z18, Z16, Z19
-	VSUBPD       Z19, Z0, Z0
-	VMULPD       Z18, Z17, Z20
-	VSUBPD       Z20, Z1, Z1
-	VBROADCASTSD (DI)(R8*1), Z18
-	VMULPD       Z18, Z16, Z19
-	VSUBPD       Z19, Z2, Z2
-	VMULPD       Z18, Z17, Z20
-	VSUBPD       Z20, Z3, Z3
-	VBROADCASTSD (DI)(R8*2), Z18
-	VMULPD       Z18, Z16, Z19
-	VSUBPD       Z19, Z4, Z4
-	VMULPD       Z18, Z17, Z20
-	VSUBPD       Z20, Z5, Z5
-	VBROADCASTSD (DI)(R9*1), Z18
-	VMULPD       Z18, Z16, Z19
-	VSUBPD       Z19, Z6, Z6
-	VMULPD       Z18, Z17, Z20
-	VSUBPD       Z20, Z7, Z7
-	VBROADCASTSD (R10), Z18
-	VMULPD       Z18, Z16, Z19
-	VSUBPD       Z19, Z8, Z8
-	VMULPD       Z18, Z17, Z20
-	VSUBPD       Z20, Z9, Z9
-	VBROADCASTSD (R10)(R8*1), Z18
-	VMULPD       Z18, Z16, Z19
-	VSUBPD       Z19, Z10, Z10
-	VMULPD       Z18, Z17, Z20
-	VSUBPD       Z20, Z11, Z11
-	VBROADCASTSD (R10)(R8*2), Z18
-	VMULPD       Z18, Z16, Z19
-	VSUBPD       Z19, Z12, Z12
-	VMULPD       Z18, Z17, Z20
-	VSUBPD       Z20, Z13, Z13
-	VBROADCASTSD (R10)(R9*1), Z18
-	VMULPD       Z18, Z16, Z19
-	VSUBPD       Z19, Z14, Z14
-	VMULPD       Z18, Z17, Z20
-	VSUBPD       Z20, Z15, Z15
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPD     (R12), Z16
+	VMOVUPD     64(R12), Z17
+	ADDQ        R13, R12
+	VMULPD.BCST (SI), Z16, Z19
+	VSUBPD      Z19, Z0, Z0
+	VMULPD.BCST (SI), Z17, Z20
+	VSUBPD      Z20, Z1, Z1
+	VMULPD.BCST (SI)(DI*1), Z16, Z19
+	VSUBPD      Z19, Z2, Z2
+	VMULPD.BCST (SI)(DI*1), Z17, Z20
+	VSUBPD      Z20, Z3, Z3
+	VMULPD.BCST (SI)(DI*2), Z16, Z19
+	VSUBPD      Z19, Z4, Z4
+	VMULPD.BCST (SI)(DI*2), Z17, Z20
+	VSUBPD      Z20, Z5, Z5
+	VMULPD.BCST (SI)(R8*1), Z16, Z19
+	VSUBPD      Z19, Z6, Z6
+	VMULPD.BCST (SI)(R8*1), Z17, Z20
+	VSUBPD      Z20, Z7, Z7
+	VMULPD.BCST (R9), Z16, Z19
+	VSUBPD      Z19, Z8, Z8
+	VMULPD.BCST (R9), Z17, Z20
+	VSUBPD      Z20, Z9, Z9
+	VMULPD.BCST (R9)(DI*1), Z16, Z19
+	VSUBPD      Z19, Z10, Z10
+	VMULPD.BCST (R9)(DI*1), Z17, Z20
+	VSUBPD      Z20, Z11, Z11
+	VMULPD.BCST (R9)(DI*2), Z16, Z19
+	VSUBPD      Z19, Z12, Z12
+	VMULPD.BCST (R9)(DI*2), Z17, Z20
+	VSUBPD      Z20, Z13, Z13
+	VMULPD.BCST (R9)(R8*1), Z16, Z19
+	VSUBPD      Z19, Z14, Z14
+	VMULPD.BCST (R9)(R8*1), Z17, Z20
+	VSUBPD      Z20, Z15, Z15
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPD Z0, (AX)
@@ -1008,117 +1244,349 @@ done:
 	VZEROUPPER
 	RET
 
-// func add64x3AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
+// func dividex2AVX512(y []float64, ldy int, l []float64, ldl int)
 // Requires: AVX, AVX512F
+TEXT ·dividex2AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y_base+0(FP), AX
+	MOVQ         ldy+24(FP), CX
+	SHLQ         $0x03, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(CX*4), BX
+	MOVQ         l_base+32(FP), SI
+	MOVQ         ldl+56(FP), DI
+	SHLQ         $0x03, DI
+	LEAQ         (DI)(DI*2), R8
+	LEAQ         (SI)(DI*4), R9
+	VMOVUPD      (AX), Z0
+	VMOVUPD      64(AX), Z1
+	VMOVUPD      (AX)(CX*1), Z2
+	VMOVUPD      64(AX)(CX*1), Z3
+	VMOVUPD      (AX)(CX*2), Z4
+	VMOVUPD      64(AX)(CX*2), Z5
+	VMOVUPD      (AX)(DX*1), Z6
+	VMOVUPD      64(AX)(DX*1), Z7
+	VMOVUPD      (BX), Z8
+	VMOVUPD      64(BX), Z9
+	VMOVUPD      (BX)(CX*1), Z10
+	VMOVUPD      64(BX)(CX*1), Z11
+	VMOVUPD      (BX)(CX*2), Z12
+	VMOVUPD      64(BX)(CX*2), Z13
+	VMOVUPD      (BX)(DX*1), Z14
+	VMOVUPD      64(BX)(DX*1), Z15
+	VBROADCASTSD (SI), Z16
+	VDIVPD       Z16, Z0, Z0
+	VMOVUPD      Z0, (AX)
+	VDIVPD       Z16, Z1, Z1
+	VMOVUPD      Z1, 64(AX)
+	VBROADCASTSD (SI)(DI*1), Z16
+	VMULPD       Z16, Z0, Z17
+	VSUBPD       Z17, Z2, Z2
+	VMULPD       Z16, Z1, Z17
+	VSUBPD       Z17, Z3, Z3
+	VBROADCASTSD 8(SI)(DI*1), Z16
+	VDIVPD       Z16, Z2, Z2
+	VMOVUPD      Z2, (AX)(CX*1)
+	VDIVPD       Z16, Z3, Z3
+	VMOVUPD      Z3, 64(AX)(CX*1)
+	VBROADCASTSD (SI)(DI*2), Z16
+	VMULPD       Z16, Z0, Z17
+	VSUBPD       Z17, Z4, Z4
+	VMULPD       Z16, Z1, Z17
+	VSUBPD       Z17, Z5, Z5
+	VBROADCASTSD 8(SI)(DI*2), Z16
+	VMULPD       Z16, Z2, Z17
+	VSUBPD       Z17, Z4, Z4
+	VMULPD       Z16, Z3, Z17
+	VSUBPD       Z17, Z5, Z5
+	VBROADCASTSD 16(SI)(DI*2), Z16
+	VDIVPD       Z16, Z4, Z4
+	VMOVUPD      Z4, (AX)(CX*2)
+	VDIVPD       Z16, Z5, Z5
+	VMOVUPD      Z5, 64(AX)(CX*2)
+	VBROADCASTSD (SI)(R8*1), Z16
+	VMULPD       Z16, Z0, Z17
+	VSUBPD       Z17, Z6, Z6
+	VMULPD       Z16, Z1, Z17
+	VSUBPD       Z17, Z7, Z7
+	VBROADCASTSD 8(SI)(R8*1), Z16
+	VMULPD       Z16, Z2, Z17
+	VSUBPD       Z17, Z6, Z6
+	VMULPD       Z16, Z3, Z17
+	VSUBPD       Z17, Z7, Z7
+	VBROADCASTSD 16(SI)(R8*1), Z16
+	VMULPD       Z16, Z4, Z17
+	VSUBPD       Z17, Z6, Z6
+	VMULPD       Z16, Z5, Z17
+	VSUBPD       Z17, Z7, Z7
+	VBROADCASTSD 24(SI)(R8*1), Z16
+	VDIVPD       Z16, Z6, Z6
+	VMOVUPD      Z6, (AX)(DX*1)
+	VDIVPD       Z16, Z7, Z7
+	VMOVUPD      Z7, 64(AX)(DX*1)
+	VBROADCASTSD (R9), Z16
+	VMULPD       Z16, Z0, Z17
+	VSUBPD       Z17, Z8, Z8
+	VMULPD       Z16, Z1, Z17
+	VSUBPD       Z17, Z9, Z9
+	VBROADCASTSD 8(R9), Z16
+	VMULPD       Z16, Z2, Z17
+	VSUBPD       Z17, Z8, Z8
+	VMULPD       Z16, Z3, Z17
+	VSUBPD       Z17, Z9, Z9
+	VBROADCASTSD 16(R9), Z16
+	VMULPD       Z16, Z4, Z17
+	VSUBPD       Z17, Z8, Z8
+	VMULPD       Z16, Z5, Z17
+	VSUBPD       Z17, Z9, Z9
+	VBROADCASTSD 24(R9), Z16
+	VMULPD       Z16, Z6, Z17
+	VSUBPD       Z17, Z8, Z8
+	VMULPD       Z16, Z7, Z17
+	VSUBPD       Z17, Z9, Z9
+	VBROADCASTSD 32(R9), Z16
+	VDIVPD       Z16, Z8, Z8
+	VMOVUPD      Z8, (BX)
+	VDIVPD       Z16, Z9, Z9
+	VMOVUPD      Z9, 64(BX)
+	VBROADCASTSD (R9)(DI*1), Z16
+	VMULPD       Z16, Z0, Z17
+	VSUBPD       Z17, Z10, Z10
+	VMULPD       Z16, Z1, Z17
+	VSUBPD       Z17, Z11, Z11
+	VBROADCASTSD 8(R9)(DI*1), Z16
+	VMULPD       Z16, Z2, Z17
+	VSUBPD       Z17, Z10, Z10
+	VMULPD       Z16, Z3, Z17
+	VSUBPD       Z17, Z11, Z11
+	VBROADCASTSD 16(R9)(DI*1), Z16
+	VMULPD       Z16, Z4, Z17
+	VSUBPD       Z17, Z10, Z10
+	VMULPD       Z16, Z5, Z17
+	VSUBPD       Z17, Z11, Z11
+	VBROADCASTSD 24(R9)(DI*1), Z16
+	VMULPD       Z16, Z6, Z17
+	VSUBPD       Z17, Z10, Z10
+	VMULPD       Z16, Z7, Z17
+	VSUBPD       Z17, Z11, Z11
+	VBROADCASTSD 32(R9)(DI*1), Z16
+	VMULPD       Z16, Z8, Z17
+	VSUBPD       Z17, Z10, Z10
+	VMULPD       Z16, Z9, Z17
+	VSUBPD       Z17, Z11, Z11
+	VBROADCASTSD 40(R9)(DI*1), Z16
+	VDIVPD       Z16, Z10, Z10
+	VMOVUPD      Z10, (BX)(CX*1)
+	VDIVPD       Z16, Z11, Z11
+	VMOVUPD      Z11, 64(BX)(CX*1)
+	VBROADCASTSD (R9)(DI*2), Z16
+	VMULPD       Z16, Z0, Z17
+	VSUBPD       Z17, Z12, Z12
+	VMULPD       Z16, Z1, Z17
+	VSUBPD       Z17, Z13, Z13
+	VBROADCASTSD 8(R9)(DI*2), Z16
+	VMULPD       Z16, Z2, Z17
+	VSUBPD       Z17, Z12, Z12
+	VMULPD       Z16, Z3, Z17
+	VSUBPD       Z17, Z13, Z13
+	VBROADCASTSD 16(R9)(DI*2), Z16
+	VMULPD       Z16, Z4, Z17
+	VSUBPD       Z17, Z12, Z12
+	VMULPD       Z16, Z5, Z17
+	VSUBPD       Z17, Z13, Z13
+	VBROADCASTSD 24(R9)(DI*2), Z16
+	VMULPD       Z16, Z6, Z17
+	VSUBPD       Z17, Z12, Z12
+	VMULPD       Z16, Z7, Z17
+	VSUBPD       Z17, Z13, Z13
+	VBROADCASTSD 32(R9)(DI*2), Z16
+	VMULPD       Z16, Z8, Z17
+	VSUBPD       Z17, Z12, Z12
+	VMULPD       Z16, Z9, Z17
+	VSUBPD       Z17, Z13, Z13
+	VBROADCASTSD 40(R9)(DI*2), Z16
+	VMULPD       Z16, Z10, Z17
+	VSUBPD       Z17, Z12, Z12
+	VMULPD       Z16, Z11, Z17
+	VSUBPD       Z17, Z13, Z13
+	VBROADCASTSD 48(R9)(DI*2), Z16
+	VDIVPD       Z16, Z12, Z12
+	VMOVUPD      Z12, (BX)(CX*2)
+	VDIVPD       Z16, Z13, Z13
+	VMOVUPD      Z13, 64(BX)(CX*2)
+	VBROADCASTSD (R9)(R8*1), Z16
+	VMULPD       Z16, Z0, Z17
+	VSUBPD       Z17, Z14, Z14
+	VMULPD       Z16, Z1, Z17
+	VSUBPD       Z17, Z15, Z15
+	VBROADCASTSD 8(R9)(R8*1), Z16
+	VMULPD       Z16, Z2, Z17
+	VSUBPD       Z17, Z14, Z14
+	VMULPD       Z16, Z3, Z17
+	VSUBPD       Z17, Z15, Z15
+	VBROADCASTSD 16(R9)(R8*1), Z16
+	VMULPD       Z16, Z4, Z17
+	VSUBPD       Z17, Z14, Z14
+	VMULPD       Z16, Z5, Z17
+	VSUBPD       Z17, Z15, Z15
+	VBROADCASTSD 24(R9)(R8*1), Z16
+	VMULPD       Z16, Z6, Z17
+	VSUBPD       Z17, Z14, Z14
+	VMULPD       Z16, Z7, Z17
+	VSUBPD       Z17, Z15, Z15
+	VBROADCASTSD 32(R9)(R8*1), Z16
+	VMULPD       Z16, Z8, Z17
+	VSUBPD       Z17, Z14, Z14
+	VMULPD       Z16, Z9, Z17
+	VSUBPD       Z17, Z15, Z15
+	VBROADCASTSD 40(R9)(R8*1), Z16
+	VMULPD       Z16, Z10, Z17
+	VSUBPD       Z17, Z14, Z14
+	VMULPD       Z16, Z11, Z17
+	VSUBPD       Z17, Z15, Z15
+	VBROADCASTSD 48(R9)(R8*1), Z16
+	VMULPD       Z16, Z12, Z17
+	VSUBPD       Z17, Z14, Z14
+	VMULPD       Z16, Z13, Z17
+	VSUBPD       Z17, Z15, Z15
+	VBROADCASTSD 56(R9)(R8*1), Z16
+	VDIVPD       Z16, Z14, Z14
+	VMOVUPD      Z14, (BX)(DX*1)
+	VDIVPD       Z16, Z15, Z15
+	VMOVUPD      Z15, 64(BX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func add64x3AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
+// Requires: AVX, AVX512F, MMX+
 TEXT ·add64x3AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD 128(AX), Z2
-	VMOVUPD (AX)(CX*1), Z3
-	VMOVUPD 64(AX)(CX*1), Z4
-	VMOVUPD 128(AX)(CX*1), Z5
-	VMOVUPD (AX)(CX*2), Z6
-	VMOVUPD 64(AX)(CX*2), Z7
-	VMOVUPD 128(AX)(CX*2), Z8
-	VMOVUPD (AX)(DX*1), Z9
-	VMOVUPD 64(AX)(DX*1), Z10
-	VMOVUPD 128(AX)(DX*1), Z11
-	VMOVUPD (BX), Z12
-	VMOVUPD 64(BX), Z13
-	VMOVUPD 128(BX), Z14
-	VMOVUPD (BX)(CX*1), Z15
-	VMOVUPD 64(BX)(CX*1), Z16
-	VMOVUPD 128(BX)(CX*1), Z17
-	VMOVUPD (BX)(CX*2), Z18
-	VMOVUPD 64(BX)(CX*2), Z19
-	VMOVUPD 128(BX)(CX*2), Z20
-	VMOVUPD (BX)(DX*1), Z21
-	VMOVUPD 64(BX)(DX*1), Z22
-	VMOVUPD 128(BX)(DX*1), Z23
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x03, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x03, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x03, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPD    (AX), Z0
+	VMOVUPD    64(AX), Z1
+	VMOVUPD    128(AX), Z2
+	VMOVUPD    (AX)(CX*1), Z3
+	VMOVUPD    64(AX)(CX*1), Z4
+	VMOVUPD    128(AX)(CX*1), Z5
+	VMOVUPD    (AX)(CX*2), Z6
+	VMOVUPD    64(AX)(CX*2), Z7
+	VMOVUPD    128(AX)(CX*2), Z8
+	VMOVUPD    (AX)(DX*1), Z9
+	VMOVUPD    64(AX)(DX*1), Z10
+	VMOVUPD    128(AX)(DX*1), Z11
+	VMOVUPD    (BX), Z12
+	VMOVUPD    64(BX), Z13
+	VMOVUPD    128(BX), Z14
+	VMOVUPD    (BX)(CX*1), Z15
+	VMOVUPD    64(BX)(CX*1), Z16
+	VMOVUPD    128(BX)(CX*1), Z17
+	VMOVUPD    (BX)(CX*2), Z18
+	VMOVUPD    64(BX)(CX*2), Z19
+	VMOVUPD    128(BX)(CX*2), Z20
+	VMOVUPD    (BX)(DX*1), Z21
+	VMOVUPD    64(BX)(DX*1), Z22
+	VMOVUPD    128(BX)(DX*1), Z23
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 64(SI)(CX*1)
+	PREFETCHT0 128(SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 64(SI)(CX*2)
+	PREFETCHT0 128(SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 128(SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 64(DI)(CX*1)
+	PREFETCHT0 128(DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 64(DI)(CX*2)
+	PREFETCHT0 128(DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	PREFETCHT0 128(DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x03, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x03, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x03, R13
 
 step:
-	VMOVUPD      (R12), Z24
-	VMOVUPD      64(R12), Z25
-	VMOVUPD      128(R12), Z26
-	ADDQ         R13, R12
-	VBROADCASTSD (DI), Z27
-	VMULPD       Z27, Z24, Z28
-	VADDPD       Z28, Z0, Z0
-	VMULPD       Z27, Z25, Z29
-	VADDPD       Z29, Z1, Z1
-	VMULPD       Z27, Z26, Z28
-	VADDPD       Z28, Z2, Z2
-	VBROADCASTSD (DI)(R8*1), Z27
-	VMULPD       Z27, Z24, Z29
-	VADDPD       Z29, Z3, Z3
-	VMULPD       Z27, Z25, Z28
-	VADDPD       Z28, Z4, Z4
-	VMULPD       Z27, Z26, Z29
-	VADDPD       Z29, Z5, Z5
-	VBROADCASTSD (DI)(R8*2), Z27
-	VMULPD       Z27, Z24, Z28
-	VADDPD       Z28, Z6, Z6
-	VMULPD       Z27, Z25, Z29
-	VADDPD       Z29, Z7, Z7
-	VMULPD       Z27, Z26, Z28
-	VADDPD       Z28, Z8, Z8
-	VBROADCASTSD (DI)(R9*1), Z27
-	VMULPD       Z27, Z24, Z29
-	VADDPD       Z29, Z9, Z9
-	VMULPD       Z27, Z25, Z28
-	VADDPD       Z28, Z10, Z10
-	VMULPD       Z27, Z26, Z29
-	VADDPD       Z29, Z11, Z11
-	VBROADCASTSD (R10), Z27
-	VMULPD       Z27, Z24, Z28
-	VADDPD       Z28, Z12, Z12
-	VMULPD       Z27, Z25, Z29
-	VADDPD       Z29, Z13, Z13
-	VMULPD       Z27, Z26, Z28
-	VADDPD       Z28, Z14, Z14
-	VBROADCASTSD (R10)(R8*1), Z27
-	VMULPD       Z27, Z24, Z29
-	VADDPD       Z29, Z15, Z15
-	VMULPD       Z27, Z25, Z28
-	VADDPD       Z28, Z16, Z16
-	VMULPD       Z27, Z26, Z29
-	VADDPD       Z29, Z17, Z17
-	VBROADCASTSD (R10)(R8*2), Z27
-	VMULPD       Z27, Z24, Z28
-	VADDPD       Z28, Z18, Z18
-	VMULPD       Z27, Z25, Z29
-	VADDPD       Z29, Z19, Z19
-	VMULPD       Z27, Z26, Z28
-	VADDPD       Z28, Z20, Z20
-	VBROADCASTSD (R10)(R9*1), Z27
-	VMULPD       Z27, Z24, Z29
-	VADDPD       Z29, Z21, Z21
-	VMULPD       Z27, Z25, Z28
-	VADDPD       Z28, Z22, Z22
-	VMULPD       Z27, Z26, Z29
-	VADDPD       Z29, Z23, Z23
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPD     (R12), Z24
+	VMOVUPD     64(R12), Z25
+	VMOVUPD     128(R12), Z26
+	ADDQ        R13, R12
+	VMULPD.BCST (SI), Z24, Z28
+	VADDPD      Z28, Z0, Z0
+	VMULPD.BCST (SI), Z25, Z29
+	VADDPD      Z29, Z1, Z1
+	VMULPD.BCST (SI), Z26, Z28
+	VADDPD      Z28, Z2, Z2
+	VMULPD.BCST (SI)(DI*1), Z24, Z29
+	VADDPD      Z29, Z3, Z3
+	VMULPD.BCST (SI)(DI*1), Z25, Z28
+	VADDPD      Z28, Z4, Z4
+	VMULPD.BCST (SI)(DI*1), Z26, Z29
+	VADDPD      Z29, Z5, Z5
+	VMULPD.BCST (SI)(DI*2), Z24, Z28
+	VADDPD      Z28, Z6, Z6
+	VMULPD.BCST (SI)(DI*2), Z25, Z29
+	VADDPD      Z29, Z7, Z7
+	VMULPD.BCST (SI)(DI*2), Z26, Z28
+	VADDPD      Z28, Z8, Z8
+	VMULPD.BCST (SI)(R8*1), Z24, Z29
+	VADDPD      Z29, Z9, Z9
+	VMULPD.BCST (SI)(R8*1), Z25, Z28
+	VADDPD      Z28, Z10, Z10
+	VMULPD.BCST (SI)(R8*1), Z26, Z29
+	VADDPD      Z29, Z11, Z11
+	VMULPD.BCST (R9), Z24, Z28
+	VADDPD      Z28, Z12, Z12
+	VMULPD.BCST (R9), Z25, Z29
+	VADDPD      Z29, Z13, Z13
+	VMULPD.BCST (R9), Z26, Z28
+	VADDPD      Z28, Z14, Z14
+	VMULPD.BCST (R9)(DI*1), Z24, Z29
+	VADDPD      Z29, Z15, Z15
+	VMULPD.BCST (R9)(DI*1), Z25, Z28
+	VADDPD      Z28, Z16, Z16
+	VMULPD.BCST (R9)(DI*1), Z26, Z29
+	VADDPD      Z29, Z17, Z17
+	VMULPD.BCST (R9)(DI*2), Z24, Z28
+	VADDPD      Z28, Z18, Z18
+	VMULPD.BCST (R9)(DI*2), Z25, Z29
+	VADDPD      Z29, Z19, Z19
+	VMULPD.BCST (R9)(DI*2), Z26, Z28
+	VADDPD      Z28, Z20, Z20
+	VMULPD.BCST (R9)(R8*1), Z24, Z29
+	VADDPD      Z29, Z21, Z21
+	VMULPD.BCST (R9)(R8*1), Z25, Z28
+	VADDPD      Z28, Z22, Z22
+	VMULPD.BCST (R9)(R8*1), Z26, Z29
+	VADDPD      Z29, Z23, Z23
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPD Z0, (AX)
@@ -1149,116 +1617,136 @@ done:
 	RET
 
 // func sub64x3AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sub64x3AVX512(SB), NOSPLIT, $0-112
-	MOVQ    c_base+0(FP), AX
-	MOVQ    ldc+24(FP), CX
-	SHLQ    $0x03, CX
-	LEAQ    (CX)(CX*2), DX
-	LEAQ    (AX)(CX*4), BX
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD 128(AX), Z2
-	VMOVUPD (AX)(CX*1), Z3
-	VMOVUPD 64(AX)(CX*1), Z4
-	VMOVUPD 128(AX)(CX*1), Z5
-	VMOVUPD (AX)(CX*2), Z6
-	VMOVUPD 64(AX)(CX*2), Z7
-	VMOVUPD 128(AX)(CX*2), Z8
-	VMOVUPD (AX)(DX*1), Z9
-	VMOVUPD 64(AX)(DX*1), Z10
-	VMOVUPD 128(AX)(DX*1), Z11
-	VMOVUPD (BX), Z12
-	VMOVUPD 64(BX), Z13
-	VMOVUPD 128(BX), Z14
-	VMOVUPD (BX)(CX*1), Z15
-	VMOVUPD 64(BX)(CX*1), Z16
-	VMOVUPD 128(BX)(CX*1), Z17
-	VMOVUPD (BX)(CX*2), Z18
-	VMOVUPD 64(BX)(CX*2), Z19
-	VMOVUPD 128(BX)(CX*2), Z20
-	VMOVUPD (BX)(DX*1), Z21
-	VMOVUPD 64(BX)(DX*1), Z22
-	VMOVUPD 128(BX)(DX*1), Z23
-	MOVQ    k+104(FP), SI
-	TESTQ   SI, SI
-	JZ      done
-	MOVQ    a_base+32(FP), DI
-	MOVQ    rs+56(FP), R8
-	SHLQ    $0x03, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (DI)(R8*4), R10
-	MOVQ    ks+64(FP), R11
-	SHLQ    $0x03, R11
-	MOVQ    b_base+72(FP), R12
-	MOVQ    bs+96(FP), R13
-	SHLQ    $0x03, R13
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VMOVUPD    (AX), Z0
+	VMOVUPD    64(AX), Z1
+	VMOVUPD    128(AX), Z2
+	VMOVUPD    (AX)(CX*1), Z3
+	VMOVUPD    64(AX)(CX*1), Z4
+	VMOVUPD    128(AX)(CX*1), Z5
+	VMOVUPD    (AX)(CX*2), Z6
+	VMOVUPD    64(AX)(CX*2), Z7
+	VMOVUPD    128(AX)(CX*2), Z8
+	VMOVUPD    (AX)(DX*1), Z9
+	VMOVUPD    64(AX)(DX*1), Z10
+	VMOVUPD    128(AX)(DX*1), Z11
+	VMOVUPD    (BX), Z12
+	VMOVUPD    64(BX), Z13
+	VMOVUPD    128(BX), Z14
+	VMOVUPD    (BX)(CX*1), Z15
+	VMOVUPD    64(BX)(CX*1), Z16
+	VMOVUPD    128(BX)(CX*1), Z17
+	VMOVUPD    (BX)(CX*2), Z18
+	VMOVUPD    64(BX)(CX*2), Z19
+	VMOVUPD    128(BX)(CX*2), Z20
+	VMOVUPD    (BX)(DX*1), Z21
+	VMOVUPD    64(BX)(DX*1), Z22
+	VMOVUPD    128(BX)(DX*1), Z23
+	LEAQ       (AX)(CX*4), SI
+	LEAQ       (SI)(CX*4), SI
+	LEAQ       (BX)(CX*4), DI
+	LEAQ       (DI)(CX*4), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	PREFETCHT0 (SI)(CX*1)
+	PREFETCHT0 64(SI)(CX*1)
+	PREFETCHT0 128(SI)(CX*1)
+	PREFETCHT0 (SI)(CX*2)
+	PREFETCHT0 64(SI)(CX*2)
+	PREFETCHT0 128(SI)(CX*2)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 128(SI)(DX*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	PREFETCHT0 (DI)(CX*1)
+	PREFETCHT0 64(DI)(CX*1)
+	PREFETCHT0 128(DI)(CX*1)
+	PREFETCHT0 (DI)(CX*2)
+	PREFETCHT0 64(DI)(CX*2)
+	PREFETCHT0 128(DI)(CX*2)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	PREFETCHT0 128(DI)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       rs+56(FP), DI
+	SHLQ       $0x03, DI
+	LEAQ       (DI)(DI*2), R8
+	LEAQ       (SI)(DI*4), R9
+	MOVQ       ks+64(FP), R10
+	SHLQ       $0x03, R10
+	MOVQ       k+104(FP), R11
+	TESTQ      R11, R11
+	JZ         done
+	MOVQ       b_base+72(FP), R12
+	MOVQ       bs+96(FP), R13
+	SHLQ       $0x03, R13
 
 step:
-	VMOVUPD      (R12), Z24
-	VMOVUPD      64(R12), Z25
-	VMOVUPD      128(R12), Z26
-	ADDQ         R13, R12
-	VBROADCASTSD (DI), Z27
-	VMULPD       Z27, Z24, Z28
-	VSUBPD       Z28, Z0, Z0
-	VMULPD       Z27, Z25, Z29
-	VSUBPD       Z29, Z1, Z1
-	VMULPD       Z27, Z26, Z28
-	VSUBPD       Z28, Z2, Z2
-	VBROADCASTSD (DI)(R8*1), Z27
-	VMULPD       Z27, Z24, Z29
-	VSUBPD       Z29, Z3, Z3
-	VMULPD       Z27, Z25, Z28
-	VSUBPD       Z28, Z4, Z4
-	VMULPD       Z27, Z26, Z29
-	VSUBPD       Z29, Z5, Z5
-	VBROADCASTSD (DI)(R8*2), Z27
-	VMULPD       Z27, Z24, Z28
-	VSUBPD       Z28, Z6, Z6
-	VMULPD       Z27, Z25, Z29
-	VSUBPD       Z29, Z7, Z7
-	VMULPD       Z27, Z26, Z28
-	VSUBPD       Z28, Z8, Z8
-	VBROADCASTSD (DI)(R9*1), Z27
-	VMULPD       Z27, Z24, Z29
-	VSUBPD       Z29, Z9, Z9
-	VMULPD       Z27, Z25, Z28
-	VSUBPD       Z28, Z10, Z10
-	VMULPD       Z27, Z26, Z29
-	VSUBPD       Z29, Z11, Z11
-	VBROADCASTSD (R10), Z27
-	VMULPD       Z27, Z24, Z28
-	VSUBPD       Z28, Z12, Z12
-	VMULPD       Z27, Z25, Z29
-	VSUBPD       Z29, Z13, Z13
-	VMULPD       Z27, Z26, Z28
-	VSUBPD       Z28, Z14, Z14
-	VBROADCASTSD (R10)(R8*1), Z27
-	VMULPD       Z27, Z24, Z29
-	VSUBPD       Z29, Z15, Z15
-	VMULPD       Z27, Z25, Z28
-	VSUBPD       Z28, Z16, Z16
-	VMULPD       Z27, Z26, Z29
-	VSUBPD       Z29, Z17, Z17
-	VBROADCASTSD (R10)(R8*2), Z27
-	VMULPD       Z27, Z24, Z28
-	VSUBPD       Z28, Z18, Z18
-	VMULPD       Z27, Z25, Z29
-	VSUBPD       Z29, Z19, Z19
-	VMULPD       Z27, Z26, Z28
-	VSUBPD       Z28, Z20, Z20
-	VBROADCASTSD (R10)(R9*1), Z27
-	VMULPD       Z27, Z24, Z29
-	VSUBPD       Z29, Z21, Z21
-	VMULPD       Z27, Z25, Z28
-	VSUBPD       Z28, Z22, Z22
-	VMULPD       Z27, Z26, Z29
-	VSUBPD       Z29, Z23, Z23
-	ADDQ         R11, DI
-	ADDQ         R11, R10
-	DECQ         SI
-	JNZ          step
+	VMOVUPD     (R12), Z24
+	VMOVUPD     64(R12), Z25
+	VMOVUPD     128(R12), Z26
+	ADDQ        R13, R12
+	VMULPD.BCST (SI), Z24, Z28
+	VSUBPD      Z28, Z0, Z0
+	VMULPD.BCST (SI), Z25, Z29
+	VSUBPD      Z29, Z1, Z1
+	VMULPD.BCST (SI), Z26, Z28
+	VSUBPD      Z28, Z2, Z2
+	VMULPD.BCST (SI)(DI*1), Z24, Z29
+	VSUBPD      Z29, Z3, Z3
+	VMULPD.BCST (SI)(DI*1), Z25, Z28
+	VSUBPD      Z28, Z4, Z4
+	VMULPD.BCST (SI)(DI*1), Z26, Z29
+	VSUBPD      Z29, Z5, Z5
+	VMULPD.BCST (SI)(DI*2), Z24, Z28
+	VSUBPD      Z28, Z6, Z6
+	VMULPD.BCST (SI)(DI*2), Z25, Z29
+	VSUBPD      Z29, Z7, Z7
+	VMULPD.BCST (SI)(DI*2), Z26, Z28
+	VSUBPD      Z28, Z8, Z8
+	VMULPD.BCST (SI)(R8*1), Z24, Z29
+	VSUBPD      Z29, Z9, Z9
+	VMULPD.BCST (SI)(R8*1), Z25, Z28
+	VSUBPD      Z28, Z10, Z10
+	VMULPD.BCST (SI)(R8*1), Z26, Z29
+	VSUBPD      Z29, Z11, Z11
+	VMULPD.BCST (R9), Z24, Z28
+	VSUBPD      Z28, Z12, Z12
+	VMULPD.BCST (R9), Z25, Z29
+	VSUBPD      Z29, Z13, Z13
+	VMULPD.BCST (R9), Z26, Z28
+	VSUBPD      Z28, Z14, Z14
+	VMULPD.BCST (R9)(DI*1), Z24, Z29
+	VSUBPD      Z29, Z15, Z15
+	VMULPD.BCST (R9)(DI*1), Z25, Z28
+	VSUBPD      Z28, Z16, Z16
+	VMULPD.BCST (R9)(DI*1), Z26, Z29
+	VSUBPD      Z29, Z17, Z17
+	VMULPD.BCST (R9)(DI*2), Z24, Z28
+	VSUBPD      Z28, Z18, Z18
+	VMULPD.BCST (R9)(DI*2), Z25, Z29
+	VSUBPD      Z29, Z19, Z19
+	VMULPD.BCST (R9)(DI*2), Z26, Z28
+	VSUBPD      Z28, Z20, Z20
+	VMULPD.BCST (R9)(R8*1), Z24, Z29
+	VSUBPD      Z29, Z21, Z21
+	VMULPD.BCST (R9)(R8*1), Z25, Z28
+	VSUBPD      Z28, Z22, Z22
+	VMULPD.BCST (R9)(R8*1), Z26, Z29
+	VSUBPD      Z29, Z23, Z23
+	ADDQ        R10, SI
+	ADDQ        R10, R9
+	DECQ        R11
+	JNZ         step
 
 done:
 	VMOVUPD Z0, (AX)
@@ -1285,5 +1773,1098 @@ done:
 	VMOVUPD Z21, (BX)(DX*1)
 	VMOVUPD Z22, 64(BX)(DX*1)
 	VMOVUPD Z23, 128(BX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func dividex3AVX512(y []float64, ldy int, l []float64, ldl int)
+// Requires: AVX, AVX512F
+TEXT ·dividex3AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y_base+0(FP), AX
+	MOVQ         ldy+24(FP), CX
+	SHLQ         $0x03, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(CX*4), BX
+	MOVQ         l_base+32(FP), SI
+	MOVQ         ldl+56(FP), DI
+	SHLQ         $0x03, DI
+	LEAQ         (DI)(DI*2), R8
+	LEAQ         (SI)(DI*4), R9
+	VMOVUPD      (AX), Z0
+	VMOVUPD      64(AX), Z1
+	VMOVUPD      128(AX), Z2
+	VMOVUPD      (AX)(CX*1), Z3
+	VMOVUPD      64(AX)(CX*1), Z4
+	VMOVUPD      128(AX)(CX*1), Z5
+	VMOVUPD      (AX)(CX*2), Z6
+	VMOVUPD      64(AX)(CX*2), Z7
+	VMOVUPD      128(AX)(CX*2), Z8
+	VMOVUPD      (AX)(DX*1), Z9
+	VMOVUPD      64(AX)(DX*1), Z10
+	VMOVUPD      128(AX)(DX*1), Z11
+	VMOVUPD      (BX), Z12
+	VMOVUPD      64(BX), Z13
+	VMOVUPD      128(BX), Z14
+	VMOVUPD      (BX)(CX*1), Z15
+	VMOVUPD      64(BX)(CX*1), Z16
+	VMOVUPD      128(BX)(CX*1), Z17
+	VMOVUPD      (BX)(CX*2), Z18
+	VMOVUPD      64(BX)(CX*2), Z19
+	VMOVUPD      128(BX)(CX*2), Z20
+	VMOVUPD      (BX)(DX*1), Z21
+	VMOVUPD      64(BX)(DX*1), Z22
+	VMOVUPD      128(BX)(DX*1), Z23
+	VBROADCASTSD (SI), Z24
+	VDIVPD       Z24, Z0, Z0
+	VMOVUPD      Z0, (AX)
+	VDIVPD       Z24, Z1, Z1
+	VMOVUPD      Z1, 64(AX)
+	VDIVPD       Z24, Z2, Z2
+	VMOVUPD      Z2, 128(AX)
+	VBROADCASTSD (SI)(DI*1), Z24
+	VMULPD       Z24, Z0, Z25
+	VSUBPD       Z25, Z3, Z3
+	VMULPD       Z24, Z1, Z25
+	VSUBPD       Z25, Z4, Z4
+	VMULPD       Z24, Z2, Z25
+	VSUBPD       Z25, Z5, Z5
+	VBROADCASTSD 8(SI)(DI*1), Z24
+	VDIVPD       Z24, Z3, Z3
+	VMOVUPD      Z3, (AX)(CX*1)
+	VDIVPD       Z24, Z4, Z4
+	VMOVUPD      Z4, 64(AX)(CX*1)
+	VDIVPD       Z24, Z5, Z5
+	VMOVUPD      Z5, 128(AX)(CX*1)
+	VBROADCASTSD (SI)(DI*2), Z24
+	VMULPD       Z24, Z0, Z25
+	VSUBPD       Z25, Z6, Z6
+	VMULPD       Z24, Z1, Z25
+	VSUBPD       Z25, Z7, Z7
+	VMULPD       Z24, Z2, Z25
+	VSUBPD       Z25, Z8, Z8
+	VBROADCASTSD 8(SI)(DI*2), Z24
+	VMULPD       Z24, Z3, Z25
+	VSUBPD       Z25, Z6, Z6
+	VMULPD       Z24, Z4, Z25
+	VSUBPD       Z25, Z7, Z7
+	VMULPD       Z24, Z5, Z25
+	VSUBPD       Z25, Z8, Z8
+	VBROADCASTSD 16(SI)(DI*2), Z24
+	VDIVPD       Z24, Z6, Z6
+	VMOVUPD      Z6, (AX)(CX*2)
+	VDIVPD       Z24, Z7, Z7
+	VMOVUPD      Z7, 64(AX)(CX*2)
+	VDIVPD       Z24, Z8, Z8
+	VMOVUPD      Z8, 128(AX)(CX*2)
+	VBROADCASTSD (SI)(R8*1), Z24
+	VMULPD       Z24, Z0, Z25
+	VSUBPD       Z25, Z9, Z9
+	VMULPD       Z24, Z1, Z25
+	VSUBPD       Z25, Z10, Z10
+	VMULPD       Z24, Z2, Z25
+	VSUBPD       Z25, Z11, Z11
+	VBROADCASTSD 8(SI)(R8*1), Z24
+	VMULPD       Z24, Z3, Z25
+	VSUBPD       Z25, Z9, Z9
+	VMULPD       Z24, Z4, Z25
+	VSUBPD       Z25, Z10, Z10
+	VMULPD       Z24, Z5, Z25
+	VSUBPD       Z25, Z11, Z11
+	VBROADCASTSD 16(SI)(R8*1), Z24
+	VMULPD       Z24, Z6, Z25
+	VSUBPD       Z25, Z9, Z9
+	VMULPD       Z24, Z7, Z25
+	VSUBPD       Z25, Z10, Z10
+	VMULPD       Z24, Z8, Z25
+	VSUBPD       Z25, Z11, Z11
+	VBROADCASTSD 24(SI)(R8*1), Z24
+	VDIVPD       Z24, Z9, Z9
+	VMOVUPD      Z9, (AX)(DX*1)
+	VDIVPD       Z24, Z10, Z10
+	VMOVUPD      Z10, 64(AX)(DX*1)
+	VDIVPD       Z24, Z11, Z11
+	VMOVUPD      Z11, 128(AX)(DX*1)
+	VBROADCASTSD (R9), Z24
+	VMULPD       Z24, Z0, Z25
+	VSUBPD       Z25, Z12, Z12
+	VMULPD       Z24, Z1, Z25
+	VSUBPD       Z25, Z13, Z13
+	VMULPD       Z24, Z2, Z25
+	VSUBPD       Z25, Z14, Z14
+	VBROADCASTSD 8(R9), Z24
+	VMULPD       Z24, Z3, Z25
+	VSUBPD       Z25, Z12, Z12
+	VMULPD       Z24, Z4, Z25
+	VSUBPD       Z25, Z13, Z13
+	VMULPD       Z24, Z5, Z25
+	VSUBPD       Z25, Z14, Z14
+	VBROADCASTSD 16(R9), Z24
+	VMULPD       Z24, Z6, Z25
+	VSUBPD       Z25, Z12, Z12
+	VMULPD       Z24, Z7, Z25
+	VSUBPD       Z25, Z13, Z13
+	VMULPD       Z24, Z8, Z25
+	VSUBPD       Z25, Z14, Z14
+	VBROADCASTSD 24(R9), Z24
+	VMULPD       Z24, Z9, Z25
+	VSUBPD       Z25, Z12, Z12
+	VMULPD       Z24, Z10, Z25
+	VSUBPD       Z25, Z13, Z13
+	VMULPD       Z24, Z11, Z25
+	VSUBPD       Z25, Z14, Z14
+	VBROADCASTSD 32(R9), Z24
+	VDIVPD       Z24, Z12, Z12
+	VMOVUPD      Z12, (BX)
+	VDIVPD       Z24, Z13, Z13
+	VMOVUPD      Z13, 64(BX)
+	VDIVPD       Z24, Z14, Z14
+	VMOVUPD      Z14, 128(BX)
+	VBROADCASTSD (R9)(DI*1), Z24
+	VMULPD       Z24, Z0, Z25
+	VSUBPD       Z25, Z15, Z15
+	VMULPD       Z24, Z1, Z25
+	VSUBPD       Z25, Z16, Z16
+	VMULPD       Z24, Z2, Z25
+	VSUBPD       Z25, Z17, Z17
+	VBROADCASTSD 8(R9)(DI*1), Z24
+	VMULPD       Z24, Z3, Z25
+	VSUBPD       Z25, Z15, Z15
+	VMULPD       Z24, Z4, Z25
+	VSUBPD       Z25, Z16, Z16
+	VMULPD       Z24, Z5, Z25
+	VSUBPD       Z25, Z17, Z17
+	VBROADCASTSD 16(R9)(DI*1), Z24
+	VMULPD       Z24, Z6, Z25
+	VSUBPD       Z25, Z15, Z15
+	VMULPD       Z24, Z7, Z25
+	VSUBPD       Z25, Z16, Z16
+	VMULPD       Z24, Z8, Z25
+	VSUBPD       Z25, Z17, Z17
+	VBROADCASTSD 24(R9)(DI*1), Z24
+	VMULPD       Z24, Z9, Z25
+	VSUBPD       Z25, Z15, Z15
+	VMULPD       Z24, Z10, Z25
+	VSUBPD       Z25, Z16, Z16
+	VMULPD       Z24, Z11, Z25
+	VSUBPD       Z25, Z17, Z17
+	VBROADCASTSD 32(R9)(DI*1), Z24
+	VMULPD       Z24, Z12, Z25
+	VSUBPD       Z25, Z15, Z15
+	VMULPD       Z24, Z13, Z25
+	VSUBPD       Z25, Z16, Z16
+	VMULPD       Z24, Z14, Z25
+	VSUBPD       Z25, Z17, Z17
+	VBROADCASTSD 40(R9)(DI*1), Z24
+	VDIVPD       Z24, Z15, Z15
+	VMOVUPD      Z15, (BX)(CX*1)
+	VDIVPD       Z24, Z16, Z16
+	VMOVUPD      Z16, 64(BX)(CX*1)
+	VDIVPD       Z24, Z17, Z17
+	VMOVUPD      Z17, 128(BX)(CX*1)
+	VBROADCASTSD (R9)(DI*2), Z24
+	VMULPD       Z24, Z0, Z25
+	VSUBPD       Z25, Z18, Z18
+	VMULPD       Z24, Z1, Z25
+	VSUBPD       Z25, Z19, Z19
+	VMULPD       Z24, Z2, Z25
+	VSUBPD       Z25, Z20, Z20
+	VBROADCASTSD 8(R9)(DI*2), Z24
+	VMULPD       Z24, Z3, Z25
+	VSUBPD       Z25, Z18, Z18
+	VMULPD       Z24, Z4, Z25
+	VSUBPD       Z25, Z19, Z19
+	VMULPD       Z24, Z5, Z25
+	VSUBPD       Z25, Z20, Z20
+	VBROADCASTSD 16(R9)(DI*2), Z24
+	VMULPD       Z24, Z6, Z25
+	VSUBPD       Z25, Z18, Z18
+	VMULPD       Z24, Z7, Z25
+	VSUBPD       Z25, Z19, Z19
+	VMULPD       Z24, Z8, Z25
+	VSUBPD       Z25, Z20, Z20
+	VBROADCASTSD 24(R9)(DI*2), Z24
+	VMULPD       Z24, Z9, Z25
+	VSUBPD       Z25, Z18, Z18
+	VMULPD       Z24, Z10, Z25
+	VSUBPD       Z25, Z19, Z19
+	VMULPD       Z24, Z11, Z25
+	VSUBPD       Z25, Z20, Z20
+	VBROADCASTSD 32(R9)(DI*2), Z24
+	VMULPD       Z24, Z12, Z25
+	VSUBPD       Z25, Z18, Z18
+	VMULPD       Z24, Z13, Z25
+	VSUBPD       Z25, Z19, Z19
+	VMULPD       Z24, Z14, Z25
+	VSUBPD       Z25, Z20, Z20
+	VBROADCASTSD 40(R9)(DI*2), Z24
+	VMULPD       Z24, Z15, Z25
+	VSUBPD       Z25, Z18, Z18
+	VMULPD       Z24, Z16, Z25
+	VSUBPD       Z25, Z19, Z19
+	VMULPD       Z24, Z17, Z25
+	VSUBPD       Z25, Z20, Z20
+	VBROADCASTSD 48(R9)(DI*2), Z24
+	VDIVPD       Z24, Z18, Z18
+	VMOVUPD      Z18, (BX)(CX*2)
+	VDIVPD       Z24, Z19, Z19
+	VMOVUPD      Z19, 64(BX)(CX*2)
+	VDIVPD       Z24, Z20, Z20
+	VMOVUPD      Z20, 128(BX)(CX*2)
+	VBROADCASTSD (R9)(R8*1), Z24
+	VMULPD       Z24, Z0, Z25
+	VSUBPD       Z25, Z21, Z21
+	VMULPD       Z24, Z1, Z25
+	VSUBPD       Z25, Z22, Z22
+	VMULPD       Z24, Z2, Z25
+	VSUBPD       Z25, Z23, Z23
+	VBROADCASTSD 8(R9)(R8*1), Z24
+	VMULPD       Z24, Z3, Z25
+	VSUBPD       Z25, Z21, Z21
+	VMULPD       Z24, Z4, Z25
+	VSUBPD       Z25, Z22, Z22
+	VMULPD       Z24, Z5, Z25
+	VSUBPD       Z25, Z23, Z23
+	VBROADCASTSD 16(R9)(R8*1), Z24
+	VMULPD       Z24, Z6, Z25
+	VSUBPD       Z25, Z21, Z21
+	VMULPD       Z24, Z7, Z25
+	VSUBPD       Z25, Z22, Z22
+	VMULPD       Z24, Z8, Z25
+	VSUBPD       Z25, Z23, Z23
+	VBROADCASTSD 24(R9)(R8*1), Z24
+	VMULPD       Z24, Z9, Z25
+	VSUBPD       Z25, Z21, Z21
+	VMULPD       Z24, Z10, Z25
+	VSUBPD       Z25, Z22, Z22
+	VMULPD       Z24, Z11, Z25
+	VSUBPD       Z25, Z23, Z23
+	VBROADCASTSD 32(R9)(R8*1), Z24
+	VMULPD       Z24, Z12, Z25
+	VSUBPD       Z25, Z21, Z21
+	VMULPD       Z24, Z13, Z25
+	VSUBPD       Z25, Z22, Z22
+	VMULPD       Z24, Z14, Z25
+	VSUBPD       Z25, Z23, Z23
+	VBROADCASTSD 40(R9)(R8*1), Z24
+	VMULPD       Z24, Z15, Z25
+	VSUBPD       Z25, Z21, Z21
+	VMULPD       Z24, Z16, Z25
+	VSUBPD       Z25, Z22, Z22
+	VMULPD       Z24, Z17, Z25
+	VSUBPD       Z25, Z23, Z23
+	VBROADCASTSD 48(R9)(R8*1), Z24
+	VMULPD       Z24, Z18, Z25
+	VSUBPD       Z25, Z21, Z21
+	VMULPD       Z24, Z19, Z25
+	VSUBPD       Z25, Z22, Z22
+	VMULPD       Z24, Z20, Z25
+	VSUBPD       Z25, Z23, Z23
+	VBROADCASTSD 56(R9)(R8*1), Z24
+	VDIVPD       Z24, Z21, Z21
+	VMOVUPD      Z21, (BX)(DX*1)
+	VDIVPD       Z24, Z22, Z22
+	VMOVUPD      Z22, 64(BX)(DX*1)
+	VDIVPD       Z24, Z23, Z23
+	VMOVUPD      Z23, 128(BX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func momentx1AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·momentx1AVX512(SB), NOSPLIT, $0-104
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 64(AX)(DX*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 64(BX)(CX*1)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 64(BX)(CX*2)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 64(BX)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       ks+56(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       k+96(FP), R8
+	TESTQ      R8, R8
+	JZ         done
+	MOVQ       b_base+64(FP), R9
+	MOVQ       bs+88(FP), R10
+	SHLQ       $0x02, R10
+
+step:
+	VMOVUPS     (R9), Z8
+	ADDQ        R10, R9
+	VMULPS.BCST (SI), Z8, Z10
+	VADDPS      Z10, Z0, Z0
+	VMULPS.BCST 4(SI), Z8, Z11
+	VADDPS      Z11, Z1, Z1
+	VMULPS.BCST 8(SI), Z8, Z10
+	VADDPS      Z10, Z2, Z2
+	VMULPS.BCST 12(SI), Z8, Z11
+	VADDPS      Z11, Z3, Z3
+	VMULPS.BCST 16(SI), Z8, Z10
+	VADDPS      Z10, Z4, Z4
+	VMULPS.BCST 20(SI), Z8, Z11
+	VADDPS      Z11, Z5, Z5
+	VMULPS.BCST 24(SI), Z8, Z10
+	VADDPS      Z10, Z6, Z6
+	VMULPS.BCST 28(SI), Z8, Z11
+	VADDPS      Z11, Z7, Z7
+	ADDQ        DI, SI
+	DECQ        R8
+	JNZ         step
+
+done:
+	VCVTPS2PD     Y0, Z12
+	VEXTRACTF64X4 $0x01, Z0, Y0
+	VADDPD        (AX), Z12, Z12
+	VMOVUPD       Z12, (AX)
+	VCVTPS2PD     Y0, Z12
+	VEXTRACTF64X4 $0x01, Z0, Y0
+	VADDPD        64(AX), Z12, Z12
+	VMOVUPD       Z12, 64(AX)
+	VCVTPS2PD     Y1, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VADDPD        (AX)(CX*1), Z12, Z12
+	VMOVUPD       Z12, (AX)(CX*1)
+	VCVTPS2PD     Y1, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VADDPD        64(AX)(CX*1), Z12, Z12
+	VMOVUPD       Z12, 64(AX)(CX*1)
+	VCVTPS2PD     Y2, Z12
+	VEXTRACTF64X4 $0x01, Z2, Y2
+	VADDPD        (AX)(CX*2), Z12, Z12
+	VMOVUPD       Z12, (AX)(CX*2)
+	VCVTPS2PD     Y2, Z12
+	VEXTRACTF64X4 $0x01, Z2, Y2
+	VADDPD        64(AX)(CX*2), Z12, Z12
+	VMOVUPD       Z12, 64(AX)(CX*2)
+	VCVTPS2PD     Y3, Z12
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VADDPD        (AX)(DX*1), Z12, Z12
+	VMOVUPD       Z12, (AX)(DX*1)
+	VCVTPS2PD     Y3, Z12
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VADDPD        64(AX)(DX*1), Z12, Z12
+	VMOVUPD       Z12, 64(AX)(DX*1)
+	VCVTPS2PD     Y4, Z12
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VADDPD        (BX), Z12, Z12
+	VMOVUPD       Z12, (BX)
+	VCVTPS2PD     Y4, Z12
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VADDPD        64(BX), Z12, Z12
+	VMOVUPD       Z12, 64(BX)
+	VCVTPS2PD     Y5, Z12
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VADDPD        (BX)(CX*1), Z12, Z12
+	VMOVUPD       Z12, (BX)(CX*1)
+	VCVTPS2PD     Y5, Z12
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VADDPD        64(BX)(CX*1), Z12, Z12
+	VMOVUPD       Z12, 64(BX)(CX*1)
+	VCVTPS2PD     Y6, Z12
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VADDPD        (BX)(CX*2), Z12, Z12
+	VMOVUPD       Z12, (BX)(CX*2)
+	VCVTPS2PD     Y6, Z12
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VADDPD        64(BX)(CX*2), Z12, Z12
+	VMOVUPD       Z12, 64(BX)(CX*2)
+	VCVTPS2PD     Y7, Z12
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VADDPD        (BX)(DX*1), Z12, Z12
+	VMOVUPD       Z12, (BX)(DX*1)
+	VCVTPS2PD     Y7, Z12
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VADDPD        64(BX)(DX*1), Z12, Z12
+	VMOVUPD       Z12, 64(BX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func momentx2AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·momentx2AVX512(SB), NOSPLIT, $0-104
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 192(AX)(CX*2)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 64(AX)(DX*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 192(AX)(DX*1)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	VPXORD     Z10, Z10, Z10
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 64(BX)(CX*1)
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 128(BX)(CX*1)
+	PREFETCHT0 192(BX)(CX*1)
+	VPXORD     Z12, Z12, Z12
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 64(BX)(CX*2)
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 128(BX)(CX*2)
+	PREFETCHT0 192(BX)(CX*2)
+	VPXORD     Z14, Z14, Z14
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 64(BX)(DX*1)
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 128(BX)(DX*1)
+	PREFETCHT0 192(BX)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       ks+56(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       k+96(FP), R8
+	TESTQ      R8, R8
+	JZ         done
+	MOVQ       b_base+64(FP), R9
+	MOVQ       bs+88(FP), R10
+	SHLQ       $0x02, R10
+
+step:
+	VMOVUPS     (R9), Z16
+	VMOVUPS     64(R9), Z17
+	ADDQ        R10, R9
+	VMULPS.BCST (SI), Z16, Z19
+	VADDPS      Z19, Z0, Z0
+	VMULPS.BCST (SI), Z17, Z20
+	VADDPS      Z20, Z1, Z1
+	VMULPS.BCST 4(SI), Z16, Z19
+	VADDPS      Z19, Z2, Z2
+	VMULPS.BCST 4(SI), Z17, Z20
+	VADDPS      Z20, Z3, Z3
+	VMULPS.BCST 8(SI), Z16, Z19
+	VADDPS      Z19, Z4, Z4
+	VMULPS.BCST 8(SI), Z17, Z20
+	VADDPS      Z20, Z5, Z5
+	VMULPS.BCST 12(SI), Z16, Z19
+	VADDPS      Z19, Z6, Z6
+	VMULPS.BCST 12(SI), Z17, Z20
+	VADDPS      Z20, Z7, Z7
+	VMULPS.BCST 16(SI), Z16, Z19
+	VADDPS      Z19, Z8, Z8
+	VMULPS.BCST 16(SI), Z17, Z20
+	VADDPS      Z20, Z9, Z9
+	VMULPS.BCST 20(SI), Z16, Z19
+	VADDPS      Z19, Z10, Z10
+	VMULPS.BCST 20(SI), Z17, Z20
+	VADDPS      Z20, Z11, Z11
+	VMULPS.BCST 24(SI), Z16, Z19
+	VADDPS      Z19, Z12, Z12
+	VMULPS.BCST 24(SI), Z17, Z20
+	VADDPS      Z20, Z13, Z13
+	VMULPS.BCST 28(SI), Z16, Z19
+	VADDPS      Z19, Z14, Z14
+	VMULPS.BCST 28(SI), Z17, Z20
+	VADDPS      Z20, Z15, Z15
+	ADDQ        DI, SI
+	DECQ        R8
+	JNZ         step
+
+done:
+	VCVTPS2PD     Y0, Z21
+	VEXTRACTF64X4 $0x01, Z0, Y0
+	VADDPD        (AX), Z21, Z21
+	VMOVUPD       Z21, (AX)
+	VCVTPS2PD     Y0, Z21
+	VEXTRACTF64X4 $0x01, Z0, Y0
+	VADDPD        64(AX), Z21, Z21
+	VMOVUPD       Z21, 64(AX)
+	VCVTPS2PD     Y1, Z21
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VADDPD        128(AX), Z21, Z21
+	VMOVUPD       Z21, 128(AX)
+	VCVTPS2PD     Y1, Z21
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VADDPD        192(AX), Z21, Z21
+	VMOVUPD       Z21, 192(AX)
+	VCVTPS2PD     Y2, Z21
+	VEXTRACTF64X4 $0x01, Z2, Y2
+	VADDPD        (AX)(CX*1), Z21, Z21
+	VMOVUPD       Z21, (AX)(CX*1)
+	VCVTPS2PD     Y2, Z21
+	VEXTRACTF64X4 $0x01, Z2, Y2
+	VADDPD        64(AX)(CX*1), Z21, Z21
+	VMOVUPD       Z21, 64(AX)(CX*1)
+	VCVTPS2PD     Y3, Z21
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VADDPD        128(AX)(CX*1), Z21, Z21
+	VMOVUPD       Z21, 128(AX)(CX*1)
+	VCVTPS2PD     Y3, Z21
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VADDPD        192(AX)(CX*1), Z21, Z21
+	VMOVUPD       Z21, 192(AX)(CX*1)
+	VCVTPS2PD     Y4, Z21
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VADDPD        (AX)(CX*2), Z21, Z21
+	VMOVUPD       Z21, (AX)(CX*2)
+	VCVTPS2PD     Y4, Z21
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VADDPD        64(AX)(CX*2), Z21, Z21
+	VMOVUPD       Z21, 64(AX)(CX*2)
+	VCVTPS2PD     Y5, Z21
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VADDPD        128(AX)(CX*2), Z21, Z21
+	VMOVUPD       Z21, 128(AX)(CX*2)
+	VCVTPS2PD     Y5, Z21
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VADDPD        192(AX)(CX*2), Z21, Z21
+	VMOVUPD       Z21, 192(AX)(CX*2)
+	VCVTPS2PD     Y6, Z21
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VADDPD        (AX)(DX*1), Z21, Z21
+	VMOVUPD       Z21, (AX)(DX*1)
+	VCVTPS2PD     Y6, Z21
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VADDPD        64(AX)(DX*1), Z21, Z21
+	VMOVUPD       Z21, 64(AX)(DX*1)
+	VCVTPS2PD     Y7, Z21
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VADDPD        128(AX)(DX*1), Z21, Z21
+	VMOVUPD       Z21, 128(AX)(DX*1)
+	VCVTPS2PD     Y7, Z21
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VADDPD        192(AX)(DX*1), Z21, Z21
+	VMOVUPD       Z21, 192(AX)(DX*1)
+	VCVTPS2PD     Y8, Z21
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VADDPD        (BX), Z21, Z21
+	VMOVUPD       Z21, (BX)
+	VCVTPS2PD     Y8, Z21
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VADDPD        64(BX), Z21, Z21
+	VMOVUPD       Z21, 64(BX)
+	VCVTPS2PD     Y9, Z21
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VADDPD        128(BX), Z21, Z21
+	VMOVUPD       Z21, 128(BX)
+	VCVTPS2PD     Y9, Z21
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VADDPD        192(BX), Z21, Z21
+	VMOVUPD       Z21, 192(BX)
+	VCVTPS2PD     Y10, Z21
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VADDPD        (BX)(CX*1), Z21, Z21
+	VMOVUPD       Z21, (BX)(CX*1)
+	VCVTPS2PD     Y10, Z21
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VADDPD        64(BX)(CX*1), Z21, Z21
+	VMOVUPD       Z21, 64(BX)(CX*1)
+	VCVTPS2PD     Y11, Z21
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VADDPD        128(BX)(CX*1), Z21, Z21
+	VMOVUPD       Z21, 128(BX)(CX*1)
+	VCVTPS2PD     Y11, Z21
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VADDPD        192(BX)(CX*1), Z21, Z21
+	VMOVUPD       Z21, 192(BX)(CX*1)
+	VCVTPS2PD     Y12, Z21
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VADDPD        (BX)(CX*2), Z21, Z21
+	VMOVUPD       Z21, (BX)(CX*2)
+	VCVTPS2PD     Y12, Z21
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VADDPD        64(BX)(CX*2), Z21, Z21
+	VMOVUPD       Z21, 64(BX)(CX*2)
+	VCVTPS2PD     Y13, Z21
+	VEXTRACTF64X4 $0x01, Z13, Y13
+	VADDPD        128(BX)(CX*2), Z21, Z21
+	VMOVUPD       Z21, 128(BX)(CX*2)
+	VCVTPS2PD     Y13, Z21
+	VEXTRACTF64X4 $0x01, Z13, Y13
+	VADDPD        192(BX)(CX*2), Z21, Z21
+	VMOVUPD       Z21, 192(BX)(CX*2)
+	VCVTPS2PD     Y14, Z21
+	VEXTRACTF64X4 $0x01, Z14, Y14
+	VADDPD        (BX)(DX*1), Z21, Z21
+	VMOVUPD       Z21, (BX)(DX*1)
+	VCVTPS2PD     Y14, Z21
+	VEXTRACTF64X4 $0x01, Z14, Y14
+	VADDPD        64(BX)(DX*1), Z21, Z21
+	VMOVUPD       Z21, 64(BX)(DX*1)
+	VCVTPS2PD     Y15, Z21
+	VEXTRACTF64X4 $0x01, Z15, Y15
+	VADDPD        128(BX)(DX*1), Z21, Z21
+	VMOVUPD       Z21, 128(BX)(DX*1)
+	VCVTPS2PD     Y15, Z21
+	VEXTRACTF64X4 $0x01, Z15, Y15
+	VADDPD        192(BX)(DX*1), Z21, Z21
+	VMOVUPD       Z21, 192(BX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func momentx3AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·momentx3AVX512(SB), NOSPLIT, $0-104
+	MOVQ       c_base+0(FP), AX
+	MOVQ       ldc+24(FP), CX
+	SHLQ       $0x03, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 256(AX)
+	PREFETCHT0 320(AX)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 256(AX)(CX*1)
+	PREFETCHT0 320(AX)(CX*1)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 192(AX)(CX*2)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 256(AX)(CX*2)
+	PREFETCHT0 320(AX)(CX*2)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 64(AX)(DX*1)
+	VPXORD     Z10, Z10, Z10
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 192(AX)(DX*1)
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 256(AX)(DX*1)
+	PREFETCHT0 320(AX)(DX*1)
+	VPXORD     Z12, Z12, Z12
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	VPXORD     Z14, Z14, Z14
+	PREFETCHT0 256(BX)
+	PREFETCHT0 320(BX)
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 64(BX)(CX*1)
+	VPXORD     Z16, Z16, Z16
+	PREFETCHT0 128(BX)(CX*1)
+	PREFETCHT0 192(BX)(CX*1)
+	VPXORD     Z17, Z17, Z17
+	PREFETCHT0 256(BX)(CX*1)
+	PREFETCHT0 320(BX)(CX*1)
+	VPXORD     Z18, Z18, Z18
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 64(BX)(CX*2)
+	VPXORD     Z19, Z19, Z19
+	PREFETCHT0 128(BX)(CX*2)
+	PREFETCHT0 192(BX)(CX*2)
+	VPXORD     Z20, Z20, Z20
+	PREFETCHT0 256(BX)(CX*2)
+	PREFETCHT0 320(BX)(CX*2)
+	VPXORD     Z21, Z21, Z21
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 64(BX)(DX*1)
+	VPXORD     Z22, Z22, Z22
+	PREFETCHT0 128(BX)(DX*1)
+	PREFETCHT0 192(BX)(DX*1)
+	VPXORD     Z23, Z23, Z23
+	PREFETCHT0 256(BX)(DX*1)
+	PREFETCHT0 320(BX)(DX*1)
+	MOVQ       a_base+32(FP), SI
+	MOVQ       ks+56(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       k+96(FP), R8
+	TESTQ      R8, R8
+	JZ         done
+	MOVQ       b_base+64(FP), R9
+	MOVQ       bs+88(FP), R10
+	SHLQ       $0x02, R10
+
+step:
+	VMOVUPS     (R9), Z24
+	VMOVUPS     64(R9), Z25
+	VMOVUPS     128(R9), Z26
+	ADDQ        R10, R9
+	VMULPS.BCST (SI), Z24, Z28
+	VADDPS      Z28, Z0, Z0
+	VMULPS.BCST (SI), Z25, Z29
+	VADDPS      Z29, Z1, Z1
+	VMULPS.BCST (SI), Z26, Z28
+	VADDPS      Z28, Z2, Z2
+	VMULPS.BCST 4(SI), Z24, Z29
+	VADDPS      Z29, Z3, Z3
+	VMULPS.BCST 4(SI), Z25, Z28
+	VADDPS      Z28, Z4, Z4
+	VMULPS.BCST 4(SI), Z26, Z29
+	VADDPS      Z29, Z5, Z5
+	VMULPS.BCST 8(SI), Z24, Z28
+	VADDPS      Z28, Z6, Z6
+	VMULPS.BCST 8(SI), Z25, Z29
+	VADDPS      Z29, Z7, Z7
+	VMULPS.BCST 8(SI), Z26, Z28
+	VADDPS      Z28, Z8, Z8
+	VMULPS.BCST 12(SI), Z24, Z29
+	VADDPS      Z29, Z9, Z9
+	VMULPS.BCST 12(SI), Z25, Z28
+	VADDPS      Z28, Z10, Z10
+	VMULPS.BCST 12(SI), Z26, Z29
+	VADDPS      Z29, Z11, Z11
+	VMULPS.BCST 16(SI), Z24, Z28
+	VADDPS      Z28, Z12, Z12
+	VMULPS.BCST 16(SI), Z25, Z29
+	VADDPS      Z29, Z13, Z13
+	VMULPS.BCST 16(SI), Z26, Z28
+	VADDPS      Z28, Z14, Z14
+	VMULPS.BCST 20(SI), Z24, Z29
+	VADDPS      Z29, Z15, Z15
+	VMULPS.BCST 20(SI), Z25, Z28
+	VADDPS      Z28, Z16, Z16
+	VMULPS.BCST 20(SI), Z26, Z29
+	VADDPS      Z29, Z17, Z17
+	VMULPS.BCST 24(SI), Z24, Z28
+	VADDPS      Z28, Z18, Z18
+	VMULPS.BCST 24(SI), Z25, Z29
+	VADDPS      Z29, Z19, Z19
+	VMULPS.BCST 24(SI), Z26, Z28
+	VADDPS      Z28, Z20, Z20
+	VMULPS.BCST 28(SI), Z24, Z29
+	VADDPS      Z29, Z21, Z21
+	VMULPS.BCST 28(SI), Z25, Z28
+	VADDPS      Z28, Z22, Z22
+	VMULPS.BCST 28(SI), Z26, Z29
+	VADDPS      Z29, Z23, Z23
+	ADDQ        DI, SI
+	DECQ        R8
+	JNZ         step
+
+done:
+	VCVTPS2PD     Y0, Z30
+	VEXTRACTF64X4 $0x01, Z0, Y0
+	VADDPD        (AX), Z30, Z30
+	VMOVUPD       Z30, (AX)
+	VCVTPS2PD     Y0, Z30
+	VEXTRACTF64X4 $0x01, Z0, Y0
+	VADDPD        64(AX), Z30, Z30
+	VMOVUPD       Z30, 64(AX)
+	VCVTPS2PD     Y1, Z30
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VADDPD        128(AX), Z30, Z30
+	VMOVUPD       Z30, 128(AX)
+	VCVTPS2PD     Y1, Z30
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VADDPD        192(AX), Z30, Z30
+	VMOVUPD       Z30, 192(AX)
+	VCVTPS2PD     Y2, Z30
+	VEXTRACTF64X4 $0x01, Z2, Y2
+	VADDPD        256(AX), Z30, Z30
+	VMOVUPD       Z30, 256(AX)
+	VCVTPS2PD     Y2, Z30
+	VEXTRACTF64X4 $0x01, Z2, Y2
+	VADDPD        320(AX), Z30, Z30
+	VMOVUPD       Z30, 320(AX)
+	VCVTPS2PD     Y3, Z30
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VADDPD        (AX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, (AX)(CX*1)
+	VCVTPS2PD     Y3, Z30
+	VEXTRACTF64X4 $0x01, Z3, Y3
+	VADDPD        64(AX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 64(AX)(CX*1)
+	VCVTPS2PD     Y4, Z30
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VADDPD        128(AX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 128(AX)(CX*1)
+	VCVTPS2PD     Y4, Z30
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VADDPD        192(AX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 192(AX)(CX*1)
+	VCVTPS2PD     Y5, Z30
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VADDPD        256(AX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 256(AX)(CX*1)
+	VCVTPS2PD     Y5, Z30
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VADDPD        320(AX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 320(AX)(CX*1)
+	VCVTPS2PD     Y6, Z30
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VADDPD        (AX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, (AX)(CX*2)
+	VCVTPS2PD     Y6, Z30
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VADDPD        64(AX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 64(AX)(CX*2)
+	VCVTPS2PD     Y7, Z30
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VADDPD        128(AX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 128(AX)(CX*2)
+	VCVTPS2PD     Y7, Z30
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VADDPD        192(AX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 192(AX)(CX*2)
+	VCVTPS2PD     Y8, Z30
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VADDPD        256(AX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 256(AX)(CX*2)
+	VCVTPS2PD     Y8, Z30
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VADDPD        320(AX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 320(AX)(CX*2)
+	VCVTPS2PD     Y9, Z30
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VADDPD        (AX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, (AX)(DX*1)
+	VCVTPS2PD     Y9, Z30
+	VEXTRACTF64X4 $0x01, Z9, Y9
+	VADDPD        64(AX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 64(AX)(DX*1)
+	VCVTPS2PD     Y10, Z30
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VADDPD        128(AX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 128(AX)(DX*1)
+	VCVTPS2PD     Y10, Z30
+	VEXTRACTF64X4 $0x01, Z10, Y10
+	VADDPD        192(AX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 192(AX)(DX*1)
+	VCVTPS2PD     Y11, Z30
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VADDPD        256(AX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 256(AX)(DX*1)
+	VCVTPS2PD     Y11, Z30
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VADDPD        320(AX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 320(AX)(DX*1)
+	VCVTPS2PD     Y12, Z30
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VADDPD        (BX), Z30, Z30
+	VMOVUPD       Z30, (BX)
+	VCVTPS2PD     Y12, Z30
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VADDPD        64(BX), Z30, Z30
+	VMOVUPD       Z30, 64(BX)
+	VCVTPS2PD     Y13, Z30
+	VEXTRACTF64X4 $0x01, Z13, Y13
+	VADDPD        128(BX), Z30, Z30
+	VMOVUPD       Z30, 128(BX)
+	VCVTPS2PD     Y13, Z30
+	VEXTRACTF64X4 $0x01, Z13, Y13
+	VADDPD        192(BX), Z30, Z30
+	VMOVUPD       Z30, 192(BX)
+	VCVTPS2PD     Y14, Z30
+	VEXTRACTF64X4 $0x01, Z14, Y14
+	VADDPD        256(BX), Z30, Z30
+	VMOVUPD       Z30, 256(BX)
+	VCVTPS2PD     Y14, Z30
+	VEXTRACTF64X4 $0x01, Z14, Y14
+	VADDPD        320(BX), Z30, Z30
+	VMOVUPD       Z30, 320(BX)
+	VCVTPS2PD     Y15, Z30
+	VEXTRACTF64X4 $0x01, Z15, Y15
+	VADDPD        (BX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, (BX)(CX*1)
+	VCVTPS2PD     Y15, Z30
+	VEXTRACTF64X4 $0x01, Z15, Y15
+	VADDPD        64(BX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 64(BX)(CX*1)
+	VCVTPS2PD     Y16, Z30
+	VEXTRACTF64X4 $0x01, Z16, Y16
+	VADDPD        128(BX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 128(BX)(CX*1)
+	VCVTPS2PD     Y16, Z30
+	VEXTRACTF64X4 $0x01, Z16, Y16
+	VADDPD        192(BX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 192(BX)(CX*1)
+	VCVTPS2PD     Y17, Z30
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VADDPD        256(BX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 256(BX)(CX*1)
+	VCVTPS2PD     Y17, Z30
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VADDPD        320(BX)(CX*1), Z30, Z30
+	VMOVUPD       Z30, 320(BX)(CX*1)
+	VCVTPS2PD     Y18, Z30
+	VEXTRACTF64X4 $0x01, Z18, Y18
+	VADDPD        (BX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, (BX)(CX*2)
+	VCVTPS2PD     Y18, Z30
+	VEXTRACTF64X4 $0x01, Z18, Y18
+	VADDPD        64(BX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 64(BX)(CX*2)
+	VCVTPS2PD     Y19, Z30
+	VEXTRACTF64X4 $0x01, Z19, Y19
+	VADDPD        128(BX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 128(BX)(CX*2)
+	VCVTPS2PD     Y19, Z30
+	VEXTRACTF64X4 $0x01, Z19, Y19
+	VADDPD        192(BX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 192(BX)(CX*2)
+	VCVTPS2PD     Y20, Z30
+	VEXTRACTF64X4 $0x01, Z20, Y20
+	VADDPD        256(BX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 256(BX)(CX*2)
+	VCVTPS2PD     Y20, Z30
+	VEXTRACTF64X4 $0x01, Z20, Y20
+	VADDPD        320(BX)(CX*2), Z30, Z30
+	VMOVUPD       Z30, 320(BX)(CX*2)
+	VCVTPS2PD     Y21, Z30
+	VEXTRACTF64X4 $0x01, Z21, Y21
+	VADDPD        (BX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, (BX)(DX*1)
+	VCVTPS2PD     Y21, Z30
+	VEXTRACTF64X4 $0x01, Z21, Y21
+	VADDPD        64(BX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 64(BX)(DX*1)
+	VCVTPS2PD     Y22, Z30
+	VEXTRACTF64X4 $0x01, Z22, Y22
+	VADDPD        128(BX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 128(BX)(DX*1)
+	VCVTPS2PD     Y22, Z30
+	VEXTRACTF64X4 $0x01, Z22, Y22
+	VADDPD        192(BX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 192(BX)(DX*1)
+	VCVTPS2PD     Y23, Z30
+	VEXTRACTF64X4 $0x01, Z23, Y23
+	VADDPD        256(BX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 256(BX)(DX*1)
+	VCVTPS2PD     Y23, Z30
+	VEXTRACTF64X4 $0x01, Z23, Y23
+	VADDPD        320(BX)(DX*1), Z30, Z30
+	VMOVUPD       Z30, 320(BX)(DX*1)
+	VZEROUPPER
+	RET
+
+// func packMomentsAVX512(dst []float32, x []byte, stride int, w []float32, cols int, width int)
+// Requires: AVX, AVX512F
+TEXT ·packMomentsAVX512(SB), NOSPLIT, $0-96
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         stride+48(FP), DX
+	MOVQ         w_base+56(FP), BX
+	MOVQ         w_len+64(FP), SI
+	MOVQ         cols+80(FP), DI
+	MOVQ         width+88(FP), R8
+	SHLQ         $0x02, R8
+	MOVL         $0x00000001, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0x7fffffff, R9
+	VMOVD        R9, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x23800000, R9
+	VMOVD        R9, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x5f7fffff, R9
+	VMOVD        R9, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0x7f800000, R9
+	VMOVD        R9, X6
+	VPBROADCASTD X6, Z6
+	TESTQ        SI, SI
+	JZ           done
+	TESTQ        DI, DI
+	JZ           done
+
+pair:
+	VBROADCASTSS (BX), Z7
+	VBROADCASTSS 4(BX), Z8
+	LEAQ         (CX)(DX*1), R10
+	XORQ         R9, R9
+
+columns:
+	VPMOVZXWD   (CX)(R9*2), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMULPS      Z7, Z9, Z9
+	VPSRLD      $0x10, Z9, Z10
+	VPANDD      Z0, Z10, Z10
+	VPADDD      Z1, Z10, Z10
+	VPADDD      Z10, Z9, Z9
+	VPANDD      Z2, Z9, Z9
+	VPANDD      Z3, Z9, Z10
+	VPCMPUD     $0x06, Z5, Z10, K1
+	VPORD       Z6, Z9, K1, Z9
+	VPCMPUD     $0x05, Z4, Z10, K1
+	VMOVDQA32.Z Z9, K1, Z9
+	VPMOVZXWD   (R10)(R9*2), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMULPS      Z8, Z10, Z10
+	VPSRLD      $0x10, Z10, Z11
+	VPANDD      Z0, Z11, Z11
+	VPADDD      Z1, Z11, Z11
+	VPADDD      Z11, Z10, Z10
+	VPANDD      Z2, Z10, Z10
+	VPANDD      Z3, Z10, Z11
+	VPCMPUD     $0x06, Z5, Z11, K1
+	VPORD       Z6, Z10, K1, Z10
+	VPCMPUD     $0x05, Z4, Z11, K1
+	VMOVDQA32.Z Z10, K1, Z10
+	VMOVDQU32   Z10, (AX)(R9*4)
+	LEAQ        (AX)(R8*1), R11
+	VMOVDQU32   Z9, (R11)(R9*4)
+	ADDQ        $0x10, R9
+	CMPQ        R9, DI
+	JLT         columns
+	LEAQ        (CX)(DX*2), CX
+	ADDQ        R8, AX
+	ADDQ        R8, AX
+	ADDQ        $0x08, BX
+	SUBQ        $0x02, SI
+	JNZ         pair
+
+done:
 	VZEROUPPER
 	RET

@@ -20,10 +20,24 @@ func add64x1AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float6
 
 func sub64x1AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+func dividex1AVX512(y []float64, ldy int, l []float64, ldl int)
+
 func add64x2AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
 func sub64x2AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+func dividex2AVX512(y []float64, ldy int, l []float64, ldl int)
+
 func add64x3AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
 func sub64x3AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
+
+func dividex3AVX512(y []float64, ldy int, l []float64, ldl int)
+
+func momentx1AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+func momentx2AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+func momentx3AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+func packMomentsAVX512(dst []float32, x []byte, stride int, w []float32, cols int, width int)

@@ -4,8 +4,10 @@
 
 package kernel
 
-func addPairsx1BF16(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
+func momentx1BF16(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
-func addPairsx2BF16(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
+func momentx2BF16(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
-func addPairsx3BF16(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
+func momentx3BF16(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+func packMomentsBF16(dst []float32, x []byte, stride int, w []float32, cols int, width int)

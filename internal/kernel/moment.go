@@ -2,20 +2,56 @@ package kernel
 
 import "math"
 
-// Moments are the operations on second moments Σ x_t·x_tᵀ of rows of bfloat16. The rows of a few columns are kept in a panel
-// of steps as wide as Outer's tiles: pairs of rows, one bfloat16 above the other, or float32, the second row of each pair
-// first. Either way Outer adds, of each pair of rows, the product of the second first; products are exact, and no sum
-// is smaller than 2^-126 in magnitude but 0, because of what Pack does. So all sets give the same bits.
-type Moments struct {
-	Steps int            // that a pair of rows takes
-	Outer Outer[float32] // on what a panel holds; nothing subtracts
-	pack  func(dst []float32, x []byte, stride int, w []float32, cols, width int)
+// moments are second moments Σ x_t·x_tᵀ of a set: of rows of float32 and of rows of bfloat16. The rows of a few columns are
+// kept in a panel; a step of a panel is what Outer calls a row of b.
+type moments struct {
+	moment32   Moment
+	momentBF16 Moment
 }
 
-// MomentsOf returns the operations of the set in use.
-func MomentsOf() Moments { return active.moments }
+// Moment adds up outer products of rows in panels. Two rows of bfloat16 are kept as a step of pairs, or as two steps of
+// float32 of which the second row comes first. Either way, of each two rows the product of the second is added first.
+// Products are exact, and no sum is smaller than 2^-126 in magnitude but 0, because of what Pack does, so that all sets
+// give the same bits.
+type Moment struct {
+	Rows  int // of a tile, as in Outer
+	Lanes int
+	Cols  int
+	Steps int                                                                     // that two rows take
+	add   []momentTile                                                            // for 1, 2, 3 … times Lanes columns
+	pack  func(dst []float32, x []byte, stride int, w []float32, cols, width int) // of a multiple of 16 columns
+}
 
-var momentsGeneric = Moments{2, gemmsGeneric.outer32, packMoments}
+var momentsGeneric = moments{
+	Moment{2, 4, 4, 2, []momentTile{addMoment}, nil},
+	Moment{2, 4, 4, 2, []momentTile{addMoment}, packMoments},
+}
+
+// Moment32 returns the operations on rows of float32 of the set in use.
+func Moment32() Moment { return active.moment32 }
+
+// MomentBF16 returns the operations on rows of bfloat16 of the set in use.
+func MomentBF16() Moment { return active.momentBF16 }
+
+// momentTile is Add for one number of columns.
+type momentTile func(c []float64, ldc int, a []float32, ks int, b []float32, bs, k int)
+
+// Add adds up k outer products, one after the other, in float32, and adds their sum to c:
+//
+//	c[i·ldc+j] += Σ_s a[i+s·ks]·b[s·bs+j]    over s = 0, 1 … k−1, of all i < Rows and j < cols
+func (m *Moment) Add(c []float64, ldc int, a []float32, ks int, b []float32, bs, k, cols int) {
+	m.add[cols/m.Lanes-1](c, ldc, a, ks, b, bs, k)
+}
+
+// addMoment is Add of 2 by 4.
+func addMoment(c []float64, ldc int, a []float32, ks int, b []float32, bs, k int) {
+	var sum [8]float32
+	addOuter(sum[:], 4, a, 1, ks, b, bs, k)
+	for j := range 4 {
+		c[j] += float64(sum[j])
+		c[ldc+j] += float64(sum[4+j])
+	}
+}
 
 // Bounds of the magnitudes, in bits of float32, of which Pack keeps values: products of two of them are multiples of 2^-126
 // and finite.
@@ -24,14 +60,24 @@ const (
 	mostMoment  = (127 + 64) << 23
 )
 
-// Pack puts columns of rows of bfloat16, stride bytes apart, into the steps of a panel, width columns each; there are
-// len(w) rows, an even number, and row t is multiplied by w[t] and rounded to bfloat16, ties to even. Magnitudes below 2^-56
-// become 0, from 2^64 on an infinity or a NaN. The columns of dst from cols on stay. w has no NaN but the canonical one.
-func (m *Moments) Pack(dst []float32, x []byte, stride int, w []float32, cols, width int) {
-	m.pack(dst, x, stride, w, cols, width)
+// Pack puts columns of rows of bfloat16, stride bytes apart, into steps of width columns. There are len(w) rows, an even
+// number; row t is multiplied by w[t] and rounded to bfloat16, ties to even, except that magnitudes below 2^-56 become 0,
+// and those from 2^64 on an infinity or a NaN. Columns of dst from cols on stay as they are. A NaN in w has the upper
+// half of its bits only.
+func (m *Moment) Pack(dst []float32, x []byte, stride int, w []float32, cols, width int) {
+	n := cols &^ 15
+	m.pack(dst, x, stride, w, n, width)
+	if n == cols {
+		return
+	}
+	if m.Steps == 1 {
+		packMomentPairs(dst[n:], x[2*n:], stride, w, cols-n, width)
+	} else {
+		packMoments(dst[n:], x[2*n:], stride, w, cols-n, width)
+	}
 }
 
-// packMoments is Pack to float32.
+// packMoments is Pack to two steps of float32.
 func packMoments(dst []float32, x []byte, stride int, w []float32, cols, width int) {
 	for t, s := range w {
 		row, to := x[t*stride:][:2*cols], dst[(t^1)*width:][:cols]
@@ -41,21 +87,7 @@ func packMoments(dst []float32, x []byte, stride int, w []float32, cols, width i
 	}
 }
 
-// momentBits rounds v to what Pack keeps, in the upper half of its result.
-func momentBits(v float32) uint32 {
-	b := math.Float32bits(v)
-	b += 0x7fff + b>>16&1
-	b &= 0xffff0000
-	switch m := b &^ (1 << 31); {
-	case m < leastMoment:
-		return 0
-	case m >= mostMoment:
-		return b | 0x7f800000
-	}
-	return b
-}
-
-// packMomentPairs is Pack to pairs of bfloat16.
+// packMomentPairs is Pack to a step of pairs, the first row in the lower half.
 func packMomentPairs(dst []float32, x []byte, stride int, w []float32, cols, width int) {
 	for t := 0; t < len(w); t += 2 {
 		first, second, to := x[t*stride:][:2*cols], x[(t+1)*stride:][:2*cols], dst[t/2*width:][:cols]
@@ -66,5 +98,15 @@ func packMomentPairs(dst []float32, x []byte, stride int, w []float32, cols, wid
 	}
 }
 
-// momentsAs are Moments on float32 by the tiles of a set.
-func momentsAs(o Outer[float32]) Moments { return Moments{2, o, packMoments} }
+// momentBits rounds v to what Pack keeps, in the upper half of its result.
+func momentBits(v float32) uint32 {
+	b := math.Float32bits(v)
+	b = (b + 0x7fff + b>>16&1) & 0xffff0000
+	switch m := b &^ (1 << 31); {
+	case m < leastMoment:
+		return 0
+	case m >= mostMoment:
+		return b | 0x7f800000
+	}
+	return b
+}

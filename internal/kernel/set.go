@@ -39,7 +39,7 @@ type set struct {
 	layers
 	attends
 	gemms
-	moments Moments
+	moments
 }
 
 // generic is the specification.

@@ -12,6 +12,7 @@
 package linalg
 
 import (
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -34,4 +35,11 @@ func each(threads, n int, work func(units iter.Seq[int])) {
 		wg.Go(func() { work(units) })
 	}
 	wg.Wait()
+}
+
+// fit panics if a slice of so many elements has no room for the rows of a matrix.
+func fit(name string, elements, rows, ld, cols int) {
+	if rows > 0 && cols > 0 && (ld < cols && rows > 1 || elements < (rows-1)*ld+cols) {
+		panic(fmt.Sprintf("linalg: %s has %d elements, for %d rows of %d that are %d apart", name, elements, rows, cols, ld))
+	}
 }

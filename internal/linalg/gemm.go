@@ -15,10 +15,10 @@ const (
 	Sub
 )
 
-// Depth of a pass over a panel, so that the panel stays in the first cache, and the most rows that share it.
 const (
-	passDepth = 128
-	passRows  = 96
+	depth       = 512 // of B that is packed at once, which bounds memory, and that a tile is multiplied by at once
+	blockRows   = 96  // of a that are multiplied by one panel, one after the other,
+	groupPanels = 6   // and by so many panels before deeper ones
 )
 
 // Gemm32 adds the product of A [m, k] and B [k, n] to C [m, n], or subtracts it: c[i][j] ± Σ_k a[i][k]·b[k][j].
@@ -41,20 +41,18 @@ func Gemm64T(op Op, c []float64, ldc int, a []float64, lda int, b []float64, ldb
 	gemm(op, c, ldc, a, lda, b, ldb, true, m, n, k, threads)
 }
 
-// stripDepth bounds the memory of a product: so many rows of B are packed at once.
-const stripDepth = 512
-
 func gemm[T float32 | float64](op Op, c []T, ldc int, a []T, lda int, b []T, ldb int, transposed bool, m, n, k, threads int) {
+	fit("A", len(a), m, lda, k)
 	if m == 0 || n == 0 {
 		return
 	}
 	var p Panels[T]
-	for k0 := 0; k0 < k; k0 += stripDepth {
+	for k0 := 0; k0 < k; k0 += depth {
 		at := k0 * ldb
 		if transposed {
 			at = k0
 		}
-		p.Pack(b[at:], ldb, transposed, min(stripDepth, k-k0), n, threads)
+		p.Pack(b[at:], ldb, transposed, min(depth, k-k0), n, threads)
 		p.Multiply(op, c, ldc, a[k0:], lda, m, threads)
 	}
 }
@@ -69,6 +67,11 @@ type Panels[T float32 | float64] struct {
 
 // Pack makes p the matrix b [k, n], or, transposed, the transpose of b [n, k]. Memory that p has is used again.
 func (p *Panels[T]) Pack(b []T, ldb int, transposed bool, k, n, threads int) {
+	if rows, cols := k, n; transposed {
+		fit("B", len(b), cols, ldb, rows)
+	} else {
+		fit("B", len(b), rows, ldb, cols)
+	}
 	p.o, p.k, p.n = kernel.OuterOf[T](), k, n
 	size := k * ceil(n, p.o.Lanes)
 	if cap(p.data) < size {
@@ -90,16 +93,29 @@ func (p *Panels[T]) Pack(b []T, ldb int, transposed bool, k, n, threads int) {
 	})
 }
 
-// packTransposed writes k rows of width columns; those from cols on are zero.
+// packTransposed writes k rows of width columns; those from cols on are zero. What it reads and writes at a time is in the
+// cache.
 func packTransposed[T float32 | float64](to []T, width int, b []T, ldb, k, cols int) {
-	for j := range cols {
-		for s, v := range b[j*ldb:][:k] {
-			to[s*width+j] = v
+	const most = 32
+	for ; k > 0; k -= most {
+		rows, j := min(k, most), 0
+		for ; j+4 <= cols; j += 4 {
+			x0, x1, x2, x3 := b[j*ldb:][:rows], b[(j+1)*ldb:][:rows], b[(j+2)*ldb:][:rows], b[(j+3)*ldb:][:rows]
+			for s, v := range x0 {
+				d := to[s*width+j:][:4]
+				d[0], d[1], d[2], d[3] = v, x1[s], x2[s], x3[s]
+			}
 		}
-	}
-	if cols < width {
-		for s := range k {
+		for ; j < cols; j++ {
+			for s, v := range b[j*ldb:][:rows] {
+				to[s*width+j] = v
+			}
+		}
+		for s := range rows {
 			clear(to[s*width+cols : (s+1)*width])
+		}
+		if k > most {
+			to, b = to[most*width:], b[most:]
 		}
 	}
 }
@@ -121,25 +137,29 @@ func (p *Panels[T]) panel(i int) []T {
 
 // Multiply is Gemm32 or Gemm64 by the matrix that p holds.
 func (p *Panels[T]) Multiply(op Op, c []T, ldc int, a []T, lda, m, threads int) {
-	panels, blocks := p.count(), (m+passRows-1)/passRows
-	each(threads, panels*blocks, func(units iter.Seq[int]) {
+	fit("A", len(a), m, lda, p.k)
+	fit("C", len(c), m, ldc, p.n)
+	groups, blocks := (p.count()+groupPanels-1)/groupPanels, (m+blockRows-1)/blockRows
+	each(threads, groups*blocks, func(units iter.Seq[int]) {
 		t := newTiles(op, p.o)
 		for u := range units {
-			i, j := u/panels*passRows, u%panels
-			p.block(t, j, c[i*ldc+j*p.o.Cols:], ldc, a[i*lda:], lda, min(passRows, m-i))
+			i, j := u/groups*blockRows, u%groups*groupPanels
+			p.block(t, j, min(groupPanels, p.count()-j), c[i*ldc:], ldc, a[i*lda:], lda, min(blockRows, m-i))
 		}
 	})
 }
 
-// block multiplies rows of a by a panel.
-func (p *Panels[T]) block(t *tiles[T], j int, c []T, ldc int, a []T, lda, m int) {
-	b, width, cols := p.panel(j), p.width(j), min(p.o.Cols, p.n-j*p.o.Cols)
-	for s := 0; s < p.k; s += passDepth {
-		k := min(passDepth, p.k-s)
-		for i := 0; i < m; i += p.o.Rows {
-			rows := min(p.o.Rows, m-i)
-			from, rs := t.rows(a[i*lda+s:], lda, rows, k)
-			t.run(c[i*ldc:], ldc, rows, cols, from, rs, 1, b[s*width:], width, k)
+// block multiplies m rows of a by n panels.
+func (p *Panels[T]) block(t *tiles[T], first, n int, c []T, ldc int, a []T, lda, m int) {
+	for s := 0; s < p.k; s += depth {
+		k := min(depth, p.k-s)
+		for j := first; j < first+n; j++ {
+			b, width, col := p.panel(j), p.width(j), j*p.o.Cols
+			for i := 0; i < m; i += p.o.Rows {
+				rows := min(p.o.Rows, m-i)
+				from, rs := t.rows(a[i*lda+s:], lda, rows, k)
+				t.run(c[i*ldc+col:], ldc, rows, min(p.o.Cols, p.n-col), from, rs, b[s*width:], width, k)
+			}
 		}
 	}
 }
@@ -162,17 +182,17 @@ func (t *tiles[T]) rows(a []T, lda, rows, k int) (from []T, rs int) {
 		return a, lda
 	}
 	if t.a == nil {
-		t.a = make([]T, t.o.Rows*passDepth)
+		t.a = make([]T, t.o.Rows*depth)
 	}
 	for i := range rows {
-		copy(t.a[i*passDepth:], a[i*lda:][:k])
+		copy(t.a[i*depth:], a[i*lda:][:k])
 	}
-	return t.a, passDepth
+	return t.a, depth
 }
 
-// run does the operation on a tile of at most as many rows and columns as the kernels have. a and b have values for all rows
-// and for columns up to a multiple of their registers.
-func (t *tiles[T]) run(c []T, ldc, rows, cols int, a []T, rs, ks int, b []T, bs, k int) {
+// run does the operation on a tile of at most as many rows and columns as the kernels have. a has as many rows as the kernels,
+// b as many columns as their registers.
+func (t *tiles[T]) run(c []T, ldc, rows, cols int, a []T, rs int, b []T, bs, k int) {
 	width := ceil(cols, t.o.Lanes)
 	to, ld := c, ldc
 	whole := rows == t.o.Rows && cols == width
@@ -183,13 +203,32 @@ func (t *tiles[T]) run(c []T, ldc, rows, cols int, a []T, rs, ks int, b []T, bs,
 		}
 	}
 	if t.op == Add {
-		t.o.Add(to, ld, a, rs, ks, b, bs, k, width)
+		t.o.Add(to, ld, a, rs, 1, b, bs, k, width)
 	} else {
-		t.o.Sub(to, ld, a, rs, ks, b, bs, k, width)
+		t.o.Sub(to, ld, a, rs, 1, b, bs, k, width)
 	}
 	if !whole {
 		for i := range rows {
 			copy(c[i*ldc:][:cols], to[i*ld:])
 		}
 	}
+}
+
+// unpack writes the matrix that p holds, or its transpose.
+func (p *Panels[T]) unpack(to []T, ld int, transposed bool, threads int) {
+	each(threads, p.count(), func(units iter.Seq[int]) {
+		for i := range units {
+			from, width, j := p.panel(i), p.width(i), i*p.o.Cols
+			cols := min(width, p.n-j)
+			for s := range p.k {
+				if row := from[s*width:][:cols]; !transposed {
+					copy(to[s*ld+j:], row)
+				} else {
+					for c, v := range row {
+						to[(j+c)*ld+s] = v
+					}
+				}
+			}
+		}
+	})
 }

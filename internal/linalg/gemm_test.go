@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"nibble/internal/kernel"
@@ -55,7 +57,9 @@ func naive[T float32 | float64](op Op, c []T, ldc int, a []T, lda int, b []T, ld
 	}
 }
 
-// Products have the bits of the plain loop, and nothing beside them is written.
+type product[T float32 | float64] func(op Op, c []T, ldc int, a []T, lda int, b []T, ldb, m, n, k, threads int)
+
+// Products have the bits of the plain loop with any number of threads, and nothing beside them is written.
 func TestGemm(t *testing.T) {
 	underEach(t, func(t *testing.T) {
 		testGemm(t, Gemm32, Gemm32T)
@@ -63,45 +67,77 @@ func TestGemm(t *testing.T) {
 	})
 }
 
-type product[T float32 | float64] func(op Op, c []T, ldc int, a []T, lda int, b []T, ldb, m, n, k, threads int)
-
 func testGemm[T float32 | float64](t *testing.T, plain, transposed product[T]) {
 	r := rand.New(rand.NewPCG(1, 1))
-	sizes := [][3]int{{0, 3, 3}, {3, 0, 3}, {3, 3, 0}, {1, 1, 1}, {200, 100, 700}, {7, 49, 1300}}
-	for range 150 {
+	sizes := [][3]int{{0, 3, 3}, {3, 0, 3}, {3, 3, 0}, {1, 1, 1}, {8, 48, 5}, {200, 70, 40}, {7, 49, 2*depth + 3}, {1, 400, 2}}
+	for range 40 {
 		sizes = append(sizes, [3]int{1 + r.IntN(70), 1 + r.IntN(70), 1 + r.IntN(70)})
 	}
 	for i, size := range sizes {
 		m, n, k := size[0], size[1], size[2]
-		for _, op := range []Op{Add, Sub} {
-			for _, trans := range []bool{false, true} {
-				name := fmt.Sprintf("%T, %d by %d by %d, op %d, transposed %v", T(0), m, n, k, op, trans)
-				lda, ldc, ldb, rowsB, run := k+r.IntN(3), n+r.IntN(3), n+r.IntN(3), k, plain
-				if trans {
-					ldb, rowsB, run = k+r.IntN(3), n, transposed
-				}
-				wild := i%2 == 1
-				a, b, c := numbers[T](r, m*lda, wild), numbers[T](r, rowsB*ldb, wild), numbers[T](r, m*ldc, false)
-				want := append([]T(nil), c...)
-				naive(op, want, ldc, a, lda, b, ldb, trans, m, n, k)
-				run(op, c, ldc, a, lda, b, ldb, m, n, k, 1+i%3*2)
-				for j := range c {
-					if !same(c[j], want[j]) {
-						t.Fatalf("%s: element %d is %v, want %v", name, j, c[j], want[j])
-					}
-				}
+		op, trans, threads := Op(i&1), i>>1&1 == 1, []int{1, 2, 5}[i%3]
+		lda, ldc, ldb, rows, run := k+r.IntN(3), n+r.IntN(3), n+r.IntN(3), k, plain
+		if trans {
+			ldb, rows, run = k+r.IntN(3), n, transposed
+		}
+		wild := r.IntN(2) == 0
+		a, b, c := numbers[T](r, m*lda, wild), numbers[T](r, rows*ldb, wild), numbers[T](r, m*ldc, wild)
+		want := slices.Clone(c)
+		naive(op, want, ldc, a, lda, b, ldb, trans, m, n, k)
+		run(op, c, ldc, a, lda, b, ldb, m, n, k, threads)
+		for j, v := range c {
+			if !same(v, want[j]) {
+				t.Fatalf("%T, %d by %d by %d, op %d, transposed %v, %d threads: element %d is %v, want %v", v, m, n, k, op, trans, threads, j, v, want[j])
 			}
 		}
 	}
 }
 
-func BenchmarkGemm(b *testing.B) {
-	const n = 1024
-	benchmarkGemm(b, "32", n, Gemm32)
-	benchmarkGemm(b, "64", n, Gemm64)
+// A matrix that is packed once multiplies parts of others, and its memory can be used again.
+func TestPanels(t *testing.T) {
+	r := rand.New(rand.NewPCG(10, 10))
+	var p Panels[float32]
+	for _, size := range [][3]int{{40, 70, 30}, {9, 64, 33}, {50, 3, 60}} {
+		m, n, k := size[0], size[1], size[2]
+		a, b, c := numbers[float32](r, m*k, false), numbers[float32](r, n*k, false), make([]float32, m*n)
+		want := make([]float32, m*n)
+		naive(Add, want, n, a, k, b, n, false, m, n, k)
+		p.Pack(b, n, false, k, n, 1)
+		p.Multiply(Add, c, n, a, k, 5, 1)
+		p.Multiply(Add, c[5*n:], n, a[5*k:], k, m-5, 2)
+		if !slices.Equal(c, want) {
+			t.Fatalf("%v: %v, want %v", size, c, want)
+		}
+	}
 }
 
-func benchmarkGemm[T float32 | float64](b *testing.B, name string, n int, run product[T]) {
+// What does not fit is refused before anything is written.
+func TestFit(t *testing.T) {
+	x := make([]float32, 12)
+	for name, call := range map[string]func(){
+		"A": func() { Gemm32(Add, x, 3, x[:11], 4, x, 3, 3, 3, 4, 1) },
+		"B": func() { Gemm32(Add, x, 3, x, 4, x[:11], 3, 3, 3, 4, 1) },
+		"C": func() { Gemm32(Add, x[:8], 3, x, 4, x, 3, 3, 3, 4, 1) },
+		"X": func() { NewMoment32(5).Add32(x, 5, 3, nil, 1) },
+	} {
+		func() {
+			defer func() {
+				if msg, ok := recover().(string); !ok || !strings.HasPrefix(msg, "linalg: "+name+" has ") {
+					t.Errorf("%s: %q", name, msg)
+				}
+			}()
+			call()
+		}()
+	}
+}
+
+func BenchmarkGemm(b *testing.B) {
+	benchmarkGemm(b, "float32", Gemm32)
+	benchmarkGemm(b, "float64", Gemm64)
+}
+
+func benchmarkGemm[T float32 | float64](b *testing.B, name string, run product[T]) {
+	const n = 1024
 	r := rand.New(rand.NewPCG(2, 2))
 	x, y, z := numbers[T](r, n*n, false), numbers[T](r, n*n, false), numbers[T](r, n*n, false)
 	for _, threads := range []int{1, 2} {
@@ -109,7 +145,12 @@ func benchmarkGemm[T float32 | float64](b *testing.B, name string, n int, run pr
 			for b.Loop() {
 				run(Add, z, n, x, n, y, n, n, n, n, threads)
 			}
-			b.ReportMetric(2*float64(n)*float64(n)*float64(n)*float64(b.N)/1e9/b.Elapsed().Seconds(), "GFLOPS")
+			rate(b, n*n*n)
 		})
 	}
+}
+
+// rate reports multiply-adds by the second of the clock.
+func rate(b *testing.B, each float64) {
+	b.ReportMetric(each*float64(b.N)/1e9/b.Elapsed().Seconds(), "GMAC/s")
 }

@@ -7,130 +7,131 @@ import (
 	"nibble/internal/kernel"
 )
 
-// MomentChunk is the number of rows whose products are added up in float32 before their sum is added in float64.
+// MomentChunk is the number of rows whose products are added up in float32 before their sum is added up in float64.
 const MomentChunk = 1024
 
-// Moment adds up the second moment Σ_t ω_t·x_t·x_tᵀ of rows of K values. MomentChunk rows at a time are added up in float32,
-// one after the other, and their sums in float64. Where chunks begin depends on nothing but the number of rows before and
-// on Sum.
+// Moment adds up the second moment Σ_t ω_t·x_t·x_tᵀ of rows of K values. The products of MomentChunk rows are added up in
+// float32, one after the other, and the sums of chunks in float64. Where chunks begin does not depend on how rows are cut
+// into calls, only on their number and on Sum.
 //
-// With weights both factors are scaled: x_t becomes float32(√ω_t)·x_t, rounded to the type of the rows, so that the sum stays
-// positive semidefinite. Rows are float32, whose products are rounded before they are added, or bfloat16, whose
-// products are exact: of each two rows of a chunk the second comes first, magnitudes below 2^-56 count as 0, and from 2^64 on
-// as not finite.
+// With weights a row becomes float32(√ω_t)·x_t, rounded to the type of the rows, so that the sum stays positive
+// semidefinite; a negative weight is NaN. Rows are of one of two types:
+//
+//	float32    products are rounded before they are added
+//	bfloat16   products are exact; of each two rows of a chunk the second is added first; values, after weighting, count as
+//	           0 below 2^-56 in magnitude, and as infinite or NaN from 2^64 on
 type Moment struct {
-	k       int
-	rows    int  // in the chunk
-	wide    bool // rows are float32
-	m       kernel.Moments
-	o       kernel.Outer[float32]
-	chunk   []float32 // panels of o.Cols columns, or as many as are left
-	sum     []float64 // [k, k], the lower triangle
-	pending []byte    // the first row of a pair
-	weight  float32   // its factor
+	k      int
+	m      kernel.Moment
+	bf16   bool
+	rows   int       // in the chunk
+	chunk  []float32 // panels of m.Cols columns; the last one has what is left, padded to m.Lanes
+	sum    []float64 // [k, k], the lower triangle
+	pair   []byte    // two rows of bfloat16 of which the first came alone
+	weight float32   // of it, the root
+	roots  []float32 // of the weights of some rows
 }
 
 // NewMoment begins a sum of rows of bfloat16.
 func NewMoment(k int) *Moment {
-	m := kernel.MomentsOf()
-	return newMoment(&Moment{k: k, m: m, o: m.Outer, pending: make([]byte, 2*k)})
-}
-
-// NewMoment32 begins a sum of rows of float32.
-func NewMoment32(k int) *Moment {
-	return newMoment(&Moment{k: k, wide: true, o: kernel.OuterOf[float32](), m: kernel.Moments{Steps: 2}})
-}
-
-func newMoment(m *Moment) *Moment {
-	m.chunk = make([]float32, ceil(m.k, m.o.Lanes)*m.steps())
-	m.sum = make([]float64, m.k*m.k)
+	m := newMoment(k, kernel.MomentBF16())
+	m.bf16, m.pair = true, make([]byte, 4*k)
 	return m
 }
 
-// steps returns those of a panel.
-func (m *Moment) steps() int { return MomentChunk / 2 * m.m.Steps }
+// NewMoment32 begins a sum of rows of float32.
+func NewMoment32(k int) *Moment { return newMoment(k, kernel.Moment32()) }
 
-// panel returns panel i, its width and how many of its columns are of rows.
+func newMoment(k int, o kernel.Moment) *Moment {
+	m := &Moment{k: k, m: o, sum: make([]float64, k*k), roots: make([]float32, MomentChunk)}
+	m.chunk = make([]float32, ceil(k, o.Lanes)*m.steps(MomentChunk))
+	return m
+}
+
+// steps returns how many of a panel rows take, an even number if they are bfloat16.
+func (m *Moment) steps(rows int) int {
+	if m.bf16 {
+		return rows / 2 * m.m.Steps
+	}
+	return rows
+}
+
+// panel returns panel i, its width and how many of its columns are not padding.
 func (m *Moment) panel(i int) (data []float32, width, cols int) {
-	j := i * m.o.Cols
-	cols = min(m.o.Cols, m.k-j)
-	width = ceil(cols, m.o.Lanes)
-	return m.chunk[j*m.steps():][:width*m.steps()], width, cols
+	at, steps := i*m.m.Cols, len(m.chunk)/ceil(m.k, m.m.Lanes)
+	cols = min(m.m.Cols, m.k-at)
+	width = ceil(cols, m.m.Lanes)
+	return m.chunk[at*steps:][:width*steps], width, cols
 }
 
-func (m *Moment) panels() int { return (m.k + m.o.Cols - 1) / m.o.Cols }
+func (m *Moment) panels() int { return (m.k + m.m.Cols - 1) / m.m.Cols }
 
-// factor returns √ω.
-func factor(w []float32, t int) float32 {
-	if w == nil {
-		return 1
+// rooted returns the roots of n weights from row t on.
+func (m *Moment) rooted(w []float32, t, n int) []float32 {
+	for i := range n {
+		if m.roots[i] = 1; w != nil {
+			m.roots[i] = float32(math.Sqrt(float64(w[t+i])))
+		}
+		if m.roots[i] != m.roots[i] {
+			m.roots[i] = float32(math.NaN()) // the payload of others may be lost in rounding
+		}
 	}
-	s := float32(math.Sqrt(float64(w[t])))
-	if s != s {
-		return float32(math.NaN())
-	}
-	return s
+	return m.roots[:n]
 }
 
-// AddBF16 adds n rows of bfloat16, little-endian and stride bytes apart. w has their weights, nil for 1.
+// AddBF16 adds n rows of bfloat16, little-endian and stride bytes apart. w has their weights; nil is 1.
 func (m *Moment) AddBF16(x []byte, stride, n int, w []float32, threads int) {
+	fit("X", len(x), n, stride, 2*m.k)
 	for t := 0; t < n; {
 		if m.rows&1 == 1 || t+1 == n {
-			m.single(x[t*stride:][:2*m.k], factor(w, t), threads)
+			m.single(x[t*stride:], m.rooted(w, t, 1)[0], threads)
 			t++
 			continue
 		}
 		rows := min(n-t, MomentChunk-m.rows) &^ 1
-		factors := make([]float32, rows)
-		for i := range factors {
-			factors[i] = factor(w, t+i)
-		}
-		m.pairs(x[t*stride:], stride, factors, threads)
+		m.pairs(x[t*stride:], stride, m.rooted(w, t, rows), threads)
 		t += rows
 	}
 }
 
-// single adds a row whose pair comes later or came before.
-func (m *Moment) single(row []byte, s float32, threads int) {
+// single adds a row of bfloat16 when the other of its pair is there.
+func (m *Moment) single(row []byte, root float32, threads int) {
 	if m.rows&1 == 0 {
-		copy(m.pending, row)
-		m.weight = s
+		copy(m.pair[:2*m.k], row)
+		m.weight = root
 		m.rows++
 		return
 	}
-	two := append(m.pending[:len(m.pending):len(m.pending)], row...)
+	copy(m.pair[2*m.k:], row)
 	m.rows--
-	m.pairs(two, 2*m.k, []float32{m.weight, s}, threads)
+	m.pairs(m.pair, 2*m.k, []float32{m.weight, root}, threads)
 }
 
-// pairs adds rows, a whole number of pairs that the chunk has room for.
-func (m *Moment) pairs(x []byte, stride int, factors []float32, threads int) {
-	step := m.rows / 2 * m.m.Steps
+// pairs adds an even number of rows of bfloat16 for which the chunk has room.
+func (m *Moment) pairs(x []byte, stride int, roots []float32, threads int) {
+	step := m.steps(m.rows)
 	each(threads, m.panels(), func(units iter.Seq[int]) {
 		for i := range units {
 			data, width, cols := m.panel(i)
-			m.m.Pack(data[step*width:], x[2*i*m.o.Cols:], stride, factors, cols, width)
+			m.m.Pack(data[step*width:], x[2*i*m.m.Cols:], stride, roots, cols, width)
 		}
 	})
-	m.added(len(factors), threads)
+	m.added(len(roots), threads)
 }
 
-// Add32 adds n rows of float32, ld elements apart. w has their weights, nil for 1.
+// Add32 adds n rows of float32, ld elements apart. w has their weights; nil is 1.
 func (m *Moment) Add32(x []float32, ld, n int, w []float32, threads int) {
+	fit("X", len(x), n, ld, m.k)
 	for t := 0; t < n; {
 		rows := min(n-t, MomentChunk-m.rows)
+		roots := m.rooted(w, t, rows)
 		each(threads, m.panels(), func(units iter.Seq[int]) {
 			for i := range units {
 				data, width, cols := m.panel(i)
-				for r := range rows {
-					to, from := data[(m.rows+r)*width:][:cols], x[(t+r)*ld+i*m.o.Cols:]
-					if w == nil {
-						copy(to, from)
-						continue
-					}
-					s := factor(w, t+r)
-					for j := range to {
-						to[j] = s * from[j]
+				for r, root := range roots {
+					to, from := data[(m.rows+r)*width:][:cols], x[(t+r)*ld+i*m.m.Cols:][:cols]
+					for j, v := range from {
+						to[j] = root * v
 					}
 				}
 			}
@@ -140,7 +141,7 @@ func (m *Moment) Add32(x []float32, ld, n int, w []float32, threads int) {
 	}
 }
 
-// added counts rows, and multiplies a chunk that is full.
+// added counts rows, and ends a chunk that is full.
 func (m *Moment) added(rows, threads int) {
 	if m.rows += rows; m.rows == MomentChunk {
 		m.flush(threads)
@@ -149,57 +150,51 @@ func (m *Moment) added(rows, threads int) {
 
 // flush adds the moment of the chunk to the sum.
 func (m *Moment) flush(threads int) {
-	steps := m.rows
-	if !m.wide {
-		steps = m.rows / 2 * m.m.Steps
-	}
-	lower(threads, m.panels(), func(pairs iter.Seq2[int, int]) {
-		tile := make([]float32, m.o.Rows*m.o.Cols)
-		for i, j := range pairs {
-			a, ks, rows := m.panel(i)
-			b, width, cols := m.panel(j)
-			for r := 0; r < rows; r += m.o.Rows {
-				row := i*m.o.Cols + r
-				last := min(cols, row+m.o.Rows-j*m.o.Cols)
-				ld := ceil(last, m.o.Lanes)
-				clear(tile)
-				m.o.Add(tile, ld, a[r:], 1, ks, b, width, steps, ld)
-				for l := range min(m.o.Rows, rows-r) {
-					from := tile[l*ld:]
-					to := m.sum[(row+l)*m.k+j*m.o.Cols:][:min(last, row+l+1-j*m.o.Cols)]
-					for c := range to {
-						to[c] += float64(from[c])
-					}
-				}
+	steps := m.steps(m.rows)
+	m.rows = 0
+	panels := m.panels()
+	each(threads, panels*(panels+1)/2, func(units iter.Seq[int]) {
+		tile := make([]float64, m.m.Rows*m.m.Cols)
+		i, before := 0, 0 // units of the panels above panel i
+		for u := range units {
+			for u > before+i {
+				i++
+				before += i
 			}
+			m.product(i, u-before, steps, tile)
 		}
 	})
-	m.rows = 0
 }
 
-// lower hands out the pairs of panels of a lower triangle.
-func lower(threads, panels int, work func(pairs iter.Seq2[int, int])) {
-	each(threads, panels*(panels+1)/2, func(units iter.Seq[int]) {
-		work(func(yield func(i, j int) bool) {
-			i, first := 0, 0 // row i of pairs begins with this unit
-			for u := range units {
-				for u > first+i {
-					first += i + 1
-					i++
-				}
-				if !yield(i, u-first) {
-					return
-				}
+// product adds the products of panels i and j, of which j is not the greater, to the sum. A tile that does not fit into the
+// triangle is made in tile.
+func (m *Moment) product(i, j, steps int, tile []float64) {
+	a, ks, rows := m.panel(i)
+	b, bs, cols := m.panel(j)
+	for r := 0; r < rows; r += m.m.Rows {
+		row, col := i*m.m.Cols+r, j*m.m.Cols
+		to, n := m.sum[row*m.k+col:], min(m.m.Rows, rows-r)
+		longest := min(cols, row+n-col) // of these rows of the triangle
+		width := ceil(longest, m.m.Lanes)
+		if i > j && n == m.m.Rows && longest == width {
+			m.m.Add(to, m.k, a[r:], ks, b, bs, steps, width)
+			continue
+		}
+		clear(tile)
+		m.m.Add(tile, width, a[r:], ks, b, bs, steps, width)
+		for l := range n {
+			for c, v := range tile[l*width:][:min(cols, row+l+1-col)] {
+				to[l*m.k+c] += v
 			}
-		})
-	})
+		}
+	}
 }
 
-// Sum returns the lower triangle of the sum of all rows, [K, K]; what is above it is 0. Rows that are added later begin a
-// chunk, and count in the slice that was returned.
+// Sum returns the lower triangle of the sum of all rows, [K, K]; above it are zeros. A chunk ends here: rows that are added
+// later begin the next one, and their sum is added to the matrix that was returned.
 func (m *Moment) Sum(threads int) []float64 {
-	if m.rows&1 == 1 && !m.wide {
-		m.single(make([]byte, 2*m.k), 1, threads) // adds nothing
+	if m.bf16 && m.rows&1 == 1 {
+		m.single(make([]byte, 2*m.k), 1, threads) // adds zeros
 	}
 	if m.rows > 0 {
 		m.flush(threads)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"nibble/internal/half"
@@ -57,12 +58,12 @@ func bytesOfBF16(x []float32) []byte {
 	return b
 }
 
-// A moment has the bits of its definition, however its rows are cut.
+// A moment has the bits of its definition, however its rows are cut and whoever computes it.
 func TestMoment(t *testing.T) { underEach(t, testMoment) }
 
 func testMoment(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	for i, k := range []int{1, 2, 7, 8, 15, 16, 17, 33, 47, 48, 49, 64, 100, 1, 5, 97} {
+	for i, k := range []int{1, 2, 7, 8, 15, 16, 17, 33, 47, 48, 49, 64, 70, 1, 5, 97} {
 		n := []int{1, 2, 3, 100, MomentChunk, MomentChunk + 1, 2*MomentChunk + 37}[i%7]
 		x := numbers[float32](r, n*k, i >= 13)
 		for j := range x {
@@ -74,6 +75,7 @@ func testMoment(t *testing.T) {
 				w = append(w, float32(r.ExpFloat64()))
 			}
 		}
+		threads := []int{1, 2, 5}[i%3]
 		for _, bf16 := range []bool{false, true} {
 			want := naiveMoment(x, k, n, w, bf16)
 			m, raw := NewMoment32(k), bytesOfBF16(x)
@@ -81,23 +83,44 @@ func testMoment(t *testing.T) {
 				m = NewMoment(k)
 			}
 			for t := 0; t < n; {
-				rows := min(n-t, 1+r.IntN(700))
-				var weights []float32
+				rows, weights := min(n-t, 1+r.IntN(700)), w
 				if w != nil {
 					weights = w[t:]
 				}
 				if bf16 {
-					m.AddBF16(raw[2*t*k:], 2*k, rows, weights, 1+i%3)
+					m.AddBF16(raw[2*t*k:], 2*k, rows, weights, threads)
 				} else {
-					m.Add32(x[t*k:], k, rows, weights, 1+i%3)
+					m.Add32(x[t*k:], k, rows, weights, threads)
 				}
 				t += rows
 			}
-			for j, v := range m.Sum(1 + i%3) {
+			for j, v := range m.Sum(threads) {
 				if !same(v, want[j]) {
 					t.Fatalf("bfloat16 %v, k %d, n %d: element %d is %v, want %v", bf16, k, n, j, v, want[j])
 				}
 			}
+		}
+	}
+}
+
+// Sum ends a chunk and more may follow; weights that have no root spoil the sum, and rows apart are not read between.
+func TestMomentSum(t *testing.T) { underEach(t, testMomentSum) }
+
+func testMomentSum(t *testing.T) {
+	m := NewMoment(2)
+	x := bytesOfBF16([]float32{1, 2, 99, 3, 4, 99, 5, 6})
+	m.AddBF16(x, 6, 1, nil, 1)
+	if got, want := m.Sum(1), []float64{1, 0, 2, 4}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	m.AddBF16(x[6:], 6, 2, []float32{4, 1}, 1)
+	if got, want := m.Sum(1), []float64{1 + 4*9 + 25, 0, 2 + 4*12 + 30, 4 + 4*16 + 36}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, w := range []float32{-1, math.Float32frombits(0x7fffffff)} {
+		m.AddBF16(x, 6, 1, []float32{w}, 1)
+		if got := m.Sum(1); got[0] == got[0] || got[1] != 0 || got[3] == got[3] {
+			t.Errorf("weight %v: %v", w, got)
 		}
 	}
 }
@@ -122,7 +145,7 @@ func BenchmarkMoment(b *testing.B) {
 							m.Add32(x, k, n, nil, threads)
 						}
 					}
-					b.ReportMetric(float64(n)*float64(k*(k+1)/2)*float64(b.N)/1e9/b.Elapsed().Seconds(), "GMAC/s")
+					rate(b, float64(n*k*(k+1)/2))
 				})
 			}
 		}

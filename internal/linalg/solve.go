@@ -6,6 +6,8 @@ import "iter"
 //
 //	x[i] = (y[i] − Σ_{k>i} l[k][i]·x[k]) / l[i][i]    with k falling
 func Solve(l []float64, n int, b []float64, ldb, r, threads int) {
+	fit("L", len(l), n, n, n)
+	fit("B", len(b), n, ldb, r)
 	if n == 0 || r == 0 {
 		return
 	}
@@ -16,7 +18,7 @@ func Solve(l []float64, n int, b []float64, ldb, r, threads int) {
 	var p Panels[float64]
 	p.Pack(b, ldb, false, n, r, threads)
 	for i := 0; i < n; i += outerBlock {
-		p.substitute(l[i*n:], n, i, min(i+outerBlock, n), threads)
+		substitute(&p, l[i*n:], n, i, min(i+outerBlock, n), threads)
 	}
 	// With rows and columns in reverse order Lᵀ is lower triangular. Its rows are made as they are needed.
 	p.reverse(threads)
@@ -31,7 +33,7 @@ func Solve(l []float64, n int, b []float64, ldb, r, threads int) {
 				}
 			}
 		})
-		p.substitute(rows, n, i, last, threads)
+		substitute(&p, rows, n, i, last, threads)
 	}
 	p.reverse(threads)
 	p.unpack(b, ldb, false, threads)
@@ -39,20 +41,19 @@ func Solve(l []float64, n int, b []float64, ldb, r, threads int) {
 
 // solveOne is Solve for a column.
 func solveOne(l []float64, n int, b []float64, ldb int) {
-	x := make([]float64, n)
-	for i := range x {
+	for i := range n {
 		s := b[i*ldb]
 		for k, v := range l[i*n:][:i] {
-			s -= float64(v * x[k])
+			s -= float64(v * b[k*ldb])
 		}
-		x[i] = s / l[i*n+i]
+		b[i*ldb] = s / l[i*n+i]
 	}
 	for k := n - 1; k >= 0; k-- {
-		x[k] /= l[k*n+k]
+		x := b[k*ldb] / l[k*n+k]
+		b[k*ldb] = x
 		for i, v := range l[k*n:][:k] {
-			x[i] -= float64(v * x[k])
+			b[i*ldb] -= float64(v * x)
 		}
-		b[k*ldb] = x[k]
 	}
 }
 

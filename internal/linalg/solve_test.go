@@ -3,6 +3,7 @@ package linalg
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -28,12 +29,12 @@ func TestSolve(t *testing.T) { underEach(t, testSolve) }
 
 func testSolve(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
-	for i, n := range []int{0, 1, 2, 3, 8, 9, 16, 23, 50, 127, 128, 129, 200, 300} {
-		for _, cols := range []int{0, 1, 2, 8, 9, 24, 25, 60} {
+	for i, n := range []int{0, 1, 2, 3, 8, 9, 50, 143, 144, 145, 300} {
+		for _, cols := range []int{0, 1, 2, 9, 25, 60} {
 			ldb := cols + r.IntN(4)
 			a, b := definite(r, n), numbers[float64](r, n*ldb, false)
-			want := append([]float64(nil), b...)
-			if err := SolveSPD(a, n, b, ldb, cols, 1+i%3); err != nil {
+			want := slices.Clone(b)
+			if err := SolveSPD(a, n, b, ldb, cols, []int{1, 2, 5}[i%3]); err != nil {
 				t.Fatal(err)
 			}
 			naiveSolve(a, n, want, ldb, cols)
@@ -61,7 +62,7 @@ func BenchmarkSolve(b *testing.B) {
 				copy(y, x)
 				Solve(l, n, y, n, n, threads)
 			}
-			b.ReportMetric(2*float64(n)*float64(n)*float64(n)*float64(b.N)/1e9/b.Elapsed().Seconds(), "GFLOPS")
+			rate(b, n*n*n)
 		})
 	}
 }

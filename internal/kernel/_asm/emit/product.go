@@ -208,3 +208,17 @@ func (r Rows) Step(bytes Register) {
 		ADDQ(bytes, b)
 	}
 }
+
+// Below returns the pointers for the rows that come so many, a multiple of four, later.
+func (r Rows) Below(rows int) Rows {
+	below := Rows{stride: r.stride, stride3: r.stride3}
+	for i := range r.base {
+		next := GP64()
+		LEAQ(Mem{Base: r.base[i], Index: r.stride, Scale: 4}, next)
+		if rows == 8 {
+			LEAQ(Mem{Base: next, Index: r.stride, Scale: 4}, next)
+		}
+		below.base = append(below.base, next)
+	}
+	return below
+}
