@@ -1,18 +1,14 @@
 package runtime
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"nibble/build"
-	"nibble/convert"
 	"nibble/formats"
 	"nibble/hf"
-	"nibble/internal/stage"
-	"nibble/loader"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -22,18 +18,17 @@ import (
 var families = []string{"llama-linear-bias", "llama-llama3", "qwen2", "qwen3", "qwen3moe", "mixtral-fused", "gemma2", "gemma3-multimodal",
 	"phi3-window", "smollm3", "granite", "olmo2", "gpt2", "spark2_5"}
 
+// Converters write builds and expand them. Package convert, which needs this one, fills them in.
+var Converters struct {
+	Quantize func(b *build.Build, format quant.Format, group int, out string) error
+	Expand   func(b *build.Build, out string) error
+}
+
 // quantize writes a build of a variant: 4 bits in the format's own grid, what does not fit kept in float.
 func quantize(t testing.TB, g *golden, format quant.Format, group int) *build.Build {
 	t.Helper()
-	plan, err := convert.NewPlan(open(t, g.files(t)), convert.Settings{Format: format, Target: loader.None, KeepUnfit: true, Threads: 2,
-		Spec: quant.Spec{Bits: 4, Group: group, Zero: format.DefaultZero(), Method: quant.RTN, Scale: safetensors.BF16,
-			Signed: format.DefaultZero() == quant.Symmetric},
-		Options: quant.Options{CheckpointFormat: "gptq", Version: "test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := filepath.Join(t.TempDir(), "out")
-	if _, err := (&convert.Run{Plan: plan, Out: out}).Quantize(context.Background(), nil); err != nil {
+	if err := Converters.Quantize(open(t, g.files(t)), format, group, out); err != nil {
 		t.Fatal(err)
 	}
 	b := open(t, os.DirFS(out))
@@ -46,13 +41,8 @@ func quantize(t testing.TB, g *golden, format quant.Format, group int) *build.Bu
 // expand opens the plain float32 checkpoint that a build stands for.
 func expand(t testing.TB, b *build.Build) *build.Build {
 	t.Helper()
-	x, err := convert.NewExpansion(b, safetensors.F32, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x.Threads = 2
 	out := filepath.Join(t.TempDir(), "plain")
-	if _, err := x.Run(context.Background(), out, stage.Fresh, nil); err != nil {
+	if err := Converters.Expand(b, out); err != nil {
 		t.Fatal(err)
 	}
 	f, err := hf.NewFolder(out, os.DirFS(out), "")
