@@ -47,6 +47,11 @@ func (p *Plan) full() bool {
 	return slices.ContainsFunc(p.Items, func(it Item) bool { return it.Spec != nil && it.Spec.Calibrated() })
 }
 
+// drifts reports whether what separates the inputs of the quantized model from those of the float one is needed.
+func (p *Plan) drifts() bool {
+	return !p.Calibration.Independent && slices.ContainsFunc(p.Items, func(it Item) bool { return it.Spec != nil && it.Spec.Method == quant.Best })
+}
+
 // calibration is a run's state while sequences run through the model.
 type calibration struct {
 	*Run
@@ -72,7 +77,7 @@ func (r *Run) calibrate(ctx context.Context) error {
 	first, state := r.solvedLayers()
 	var err error
 	c.pass, err = calib.NewPass(r.Source, r.sequences.IDs, calib.PassConfig{Dir: r.dir.Path(), Mode: runtime.A16, Threads: r.Threads,
-		Full: r.full(), Resume: first > 0, Layer: first, Step: r.Stage})
+		Full: r.full(), Drift: r.drifts(), Resume: first > 0, Layer: first, Step: r.Stage})
 	if err != nil {
 		return err
 	}
@@ -139,8 +144,11 @@ func (c *calibration) layers(first int, state uint32) error {
 	return nil
 }
 
-func (c *calibration) checksum() uint32 {
-	return crc32.Checksum(c.pass.State(), crc32.MakeTable(crc32.Castagnoli))
+func (c *calibration) checksum() (sum uint32) {
+	for _, b := range c.pass.State() {
+		sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), b)
+	}
+	return sum
 }
 
 // solve quantizes the matrices that an input belongs to, and returns them in the form in which the rest of the model sees

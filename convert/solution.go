@@ -21,6 +21,7 @@ type segment struct {
 	row0, rows int
 	moment     *calib.Moment
 	hessian    *gptq.Hessian // nil: errors are weighed by the diagonal
+	shift      *gptq.Shift   // nil: the weights are what is to be reached
 }
 
 // solution is an item that is being quantized with its inputs.
@@ -47,6 +48,7 @@ type factors struct {
 	in      *calib.Input
 	threads int
 	made    map[factorKey]*gptq.Hessian
+	shifts  map[bool]*gptq.Shift // for inputs weighed by attention, and plain ones
 }
 
 type factorKey struct {
@@ -55,7 +57,7 @@ type factorKey struct {
 }
 
 func newFactors(in *calib.Input, threads int) *factors {
-	return &factors{in: in, threads: threads, made: map[factorKey]*gptq.Hessian{}}
+	return &factors{in: in, threads: threads, made: map[factorKey]*gptq.Hessian{}, shifts: map[bool]*gptq.Shift{}}
 }
 
 func (f *factors) moment(received bool) *calib.Moment {
@@ -79,6 +81,24 @@ func (f *factors) hessian(received bool, k, group int) (*gptq.Hessian, error) {
 	h, err := gptq.NewHessian(second, k, group, gptq.Damping(m.K, float64(m.Tokens)), f.threads)
 	f.made[key] = h
 	return h, err
+}
+
+// driftShare is how much of the drift of inputs the weights make up for.
+const driftShare = 0.5
+
+// shift returns what makes up for the drift of the inputs, nil if that is not known.
+func (f *factors) shift(received bool) (*gptq.Shift, error) {
+	m := f.moment(received)
+	if m.Drift == nil {
+		return nil, nil
+	}
+	received = received && f.in.Received != nil
+	if s := f.shifts[received]; s != nil {
+		return s, nil
+	}
+	s, err := gptq.NewShift(m.Second, m.Drift, m.K, driftShare, f.threads)
+	f.shifts[received] = s
+	return s, err
 }
 
 // prepare divides an item into rows whose inputs are weighed alike: those of k and v by the attention that tokens receive.
@@ -109,6 +129,11 @@ func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution,
 		if x.hessian, err = f.hessian(x.moment == in.Received, it.K, group); err != nil {
 			return nil, err
 		}
+		if it.Spec.Method == quant.Best && it.K == x.moment.K {
+			if x.shift, err = f.shift(x.moment == in.Received); err != nil {
+				return nil, err
+			}
+		}
 		strips += (x.rows + solveRows - 1) / solveRows
 	}
 	s.losses = make([]losses, strips)
@@ -131,6 +156,9 @@ func (c *calibration) solving(s *solution) []*job {
 			if x.hessian == nil || s.searched {
 				s.it.solve(m, weights, x.weigh(s.it))
 				return nil
+			}
+			if x.shift != nil {
+				weights = x.shift.Target(weights, rows, m.K)
 			}
 			x.hessian.Solve(m, weights, s.it.solve)
 			d := x.hessian.Descend(m, weights)

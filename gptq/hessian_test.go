@@ -218,3 +218,35 @@ func TestOrder(t *testing.T) {
 		t.Errorf("order %v", got)
 	}
 }
+
+// The target for drifted inputs: Δ from a stream of its own, α = 1.
+func TestVectorsShift(t *testing.T) {
+	w, h := vectors()
+	s := stream(4242)
+	delta := make([]float64, vectorK*vectorK)
+	for i := range delta {
+		delta[i] = (s.next(9) - 4) / 64
+	}
+	shift, err := gptq.NewShift(h, delta, vectorK, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := shift.Target(w, vectorN, vectorK)
+	var moved float64
+	for i, v := range got {
+		d := float64(v - w[i])
+		moved += d * d
+	}
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"W*[0][0]", float64(got[0]), -0.10347223},
+		{"W*[7][63]", float64(got[len(got)-1]), -0.02378264},
+		{"‖W* − W‖²", moved, 0.01143460},
+	} {
+		if math.Abs(c.got-c.want) > 2e-8 {
+			t.Errorf("%s is %.8f, want %.8f", c.name, c.got, c.want)
+		}
+	}
+}
