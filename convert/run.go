@@ -37,6 +37,7 @@ type Run struct {
 	outcomes  map[string]*outcome
 	sums      map[string]string // SHA-256 of the source's files
 	sequences *calib.Sequences
+	scaled    map[*Item]*scaling // items that are not as in the source
 }
 
 // ErrInterrupted is the cause when the context ended. What is finished stays for a resume.
