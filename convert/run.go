@@ -39,6 +39,10 @@ type Run struct {
 	sequences *calib.Sequences
 }
 
+// Stage is told which matrices of a layer, -1 for the head, are calibrated next, and the mean loss of those before: the squared
+// error of their outputs over the outputs, 0 at first.
+type Stage func(layer int, stage string, loss float64)
+
 // ErrInterrupted is the cause when the context ended. What is finished stays for a resume.
 var ErrInterrupted = errors.New("interrupted")
 
