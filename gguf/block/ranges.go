@@ -1,0 +1,215 @@
+package block
+
+import "math"
+
+// ranges searches blocks of sub-blocks with a scale and a minimum each: w ≈ d·sc·q − dmin·mn (Q2_K, Q4_K, Q5_K).
+type ranges struct {
+	size    int       // weights of a sub-block
+	values  grid      // the codes, from 0 on
+	top     float64   // the largest sc and mn
+	factors []float64 // of the ends of a sub-block's range
+	starts  []float64 // parts of the range of sc and mn that a first d and dmin make use of
+
+	n      int // sub-blocks
+	groups [16]group
+	best   choice
+}
+
+// choice is the scales of a block and its loss.
+type choice struct {
+	d, dmin float64 // float16 values
+	sc, mn  [16]float64
+	loss    float64
+}
+
+// search sets best for 256 weights.
+func (r *ranges) search(w, c []float32) {
+	r.n = 256 / r.size
+	scale, floor := 0.0, 0.0
+	for j := range r.n {
+		g := &r.groups[j]
+		var cj []float32
+		if c != nil {
+			cj = c[j*r.size:][:r.size]
+		}
+		g.load(&r.values, w[j*r.size:][:r.size], cj)
+		g.fitLine(r.values.hi, r.factors, false)
+		scale, floor = max(scale, g.scale), max(floor, g.floor)
+	}
+	r.best.loss = math.Inf(1)
+	for _, p := range r.starts {
+		for _, q := range r.starts {
+			x := choice{d: roundHalf(scale / (p * r.top)), dmin: roundHalf(floor / (q * r.top))}
+			for j := range r.n {
+				x.sc[j] = r.share(r.groups[j].scale, x.d)
+				x.mn[j] = r.share(r.groups[j].floor, x.dmin)
+			}
+			r.improve(&x)
+			if floor == 0 {
+				break
+			}
+		}
+	}
+}
+
+// share returns the integer nearest to x/d among those of a scale.
+func (r *ranges) share(x, d float64) float64 {
+	if d == 0 {
+		return 0
+	}
+	return min(max(math.RoundToEven(x/d), 0), r.top)
+}
+
+// improve changes the integers by one where that lowers the loss, and fits d and dmin to the integers and codes, in turns.
+func (r *ranges) improve(x *choice) {
+	for range 4 {
+		x.loss = 0
+		for j := range r.n {
+			x.loss += r.neighbours(x, j)
+		}
+		if !(x.loss < r.best.loss) {
+			return
+		}
+		r.best = *x
+		if !r.refit(x) {
+			return
+		}
+	}
+}
+
+// neighbours sets the best of nine pairs of integers of sub-block j, and returns its loss.
+func (r *ranges) neighbours(x *choice, j int) float64 {
+	g := &r.groups[j]
+	sc, mn := x.sc[j], x.mn[j]
+	least := math.Inf(1)
+	for ds := -1.0; ds <= 1; ds++ {
+		for dm := -1.0; dm <= 1; dm++ {
+			s, m := sc+ds, mn+dm
+			if s < 0 || s > r.top || m < 0 || m > r.top || dm != 0 && x.dmin == 0 {
+				continue
+			}
+			if loss := g.loss(x.d*s, x.dmin*m); loss < least {
+				least, x.sc[j], x.mn[j] = loss, s, m
+			}
+		}
+	}
+	return least
+}
+
+// refit sets d and dmin to the least squares for the integers and the codes that they give, and reports a change.
+func (r *ranges) refit(x *choice) bool {
+	var ss, sm, mm, sw, mw float64 // sums over the weights of c times s², s·m, m², s·w, m·w, where s is sc·q and m is −mn
+	for j := range r.n {
+		g := &r.groups[j]
+		s, m := x.sc[j], x.mn[j]
+		mm += float64(m * m * g.sumC)
+		mw -= float64(m * g.sumCW)
+		if s == 0 {
+			continue
+		}
+		t := g.sums(x.d*s, x.dmin*m)
+		ss += float64(s * s * t.qq)
+		sm -= float64(s * m * t.q)
+		sw += float64(s * t.qw)
+	}
+	d, dmin := 0.0, 0.0
+	det := float64(ss*mm) - float64(sm*sm)
+	switch {
+	case det > 1e-7*ss*mm:
+		d = (float64(mm*sw) - float64(sm*mw)) / det
+		dmin = (float64(ss*mw) - float64(sm*sw)) / det
+	case ss > 0:
+		d = sw / ss
+		dmin = x.dmin
+	default:
+		return false
+	}
+	if d <= 0 || dmin < 0 {
+		return false
+	}
+	d, dmin = roundHalf(d), roundHalf(dmin)
+	changed := d != x.d || dmin != x.dmin
+	x.d, x.dmin = d, dmin
+	return changed
+}
+
+// codes sets the codes of the best choice, as the decoder's arithmetic asks for.
+func (r *ranges) codes(q *[256]uint8) {
+	for j := range r.n {
+		scale := float64(float32(r.best.d) * float32(r.best.sc[j]))
+		floor := float64(float32(r.best.dmin) * float32(r.best.mn[j]))
+		r.groups[j].codes(q[j*r.size:][:r.size], scale, floor)
+	}
+}
+
+var (
+	rangesQ2_K = ranges{size: 16, values: grid{0, 3}, top: 15,
+		factors: []float64{1, .9, .8, .7, .6}, starts: []float64{1, .9, .8}}
+	rangesQ4_K = ranges{size: 32, values: grid{0, 15}, top: 63,
+		factors: []float64{1, .96, .92, .87, .82}, starts: []float64{1}}
+	rangesQ5_K = ranges{size: 32, values: grid{0, 31}, top: 63,
+		factors: []float64{1, .97, .94, .91}, starts: []float64{1}}
+)
+
+func encodeQ2_K(dst []byte, src, weights []float32) {
+	r := rangesQ2_K
+	var q [256]uint8
+	for ; len(src) > 0; dst, src = dst[84:], src[256:] {
+		r.search(src[:256], weights)
+		r.codes(&q)
+		for j := range 16 {
+			dst[j] = uint8(r.best.sc[j]) | uint8(r.best.mn[j])<<4
+		}
+		joinPairs(dst[16:80], &q)
+		putF16(dst[80:], float32(r.best.d))
+		putF16(dst[82:], float32(r.best.dmin))
+		weights = after(weights)
+	}
+}
+
+func encodeQ4_K(dst []byte, src, weights []float32) {
+	r := rangesQ4_K
+	var q [256]uint8
+	for ; len(src) > 0; dst, src = dst[144:], src[256:] {
+		r.search(src[:256], weights)
+		r.codes(&q)
+		r.header(dst)
+		for j := 0; j < 256; j += 64 {
+			joinHalves(dst[16+j/2:][:32], q[j:])
+		}
+		weights = after(weights)
+	}
+}
+
+func encodeQ5_K(dst []byte, src, weights []float32) {
+	r := rangesQ5_K
+	var q [256]uint8
+	for ; len(src) > 0; dst, src = dst[176:], src[256:] {
+		r.search(src[:256], weights)
+		r.codes(&q)
+		r.header(dst)
+		joinBits(dst[16:48], &q, 4)
+		for j := 0; j < 256; j += 64 {
+			joinHalves(dst[48+j/2:][:32], q[j:])
+		}
+		weights = after(weights)
+	}
+}
+
+// header stores d, dmin and the 12 bytes of scales of Q4_K and Q5_K.
+func (r *ranges) header(dst []byte) {
+	putF16(dst, float32(r.best.d))
+	putF16(dst[2:], float32(r.best.dmin))
+	p := dst[4:16]
+	clear(p)
+	for j := range 8 {
+		sc, mn := uint8(r.best.sc[j]), uint8(r.best.mn[j])
+		if j < 4 {
+			p[j], p[j+4] = sc, mn
+			continue
+		}
+		p[j+4] = sc&15 | mn<<4
+		p[j-4] |= sc >> 4 << 6
+		p[j] |= mn >> 4 << 6
+	}
+}
