@@ -24,10 +24,13 @@ func (s *simple) encode(g *group, codes []uint8, w, c []float32) float32 {
 	return float32(d)
 }
 
+// lineFactors are the parts of a half of the range that Q4_1 and Q5_1 try.
+var lineFactors = []float64{1, .985, .97, .955, .94, .92, .9, .87}
+
 // encodeLine sets the codes of 32 weights, from 0 to top, and returns d and m of w = d·q + m, float16 values.
 func encodeLine(g *group, codes []uint8, w, c []float32, values *grid) (d, m float32) {
 	g.load(values, w, c)
-	g.fitLine(values.hi, []float64{1, .96, .92, .87, .82, .76}, true)
+	g.fitLine(values.hi, lineFactors, true)
 	scale, floor := roundHalf(g.scale), roundHalf(g.floor)
 	g.codes(codes, scale, floor)
 	return float32(scale), float32(-floor)

@@ -12,6 +12,7 @@ type ranges struct {
 
 	n      int // sub-blocks
 	groups [16]group
+	sums   [16]sums // of the integers chosen last
 	best   choice
 }
 
@@ -50,6 +51,34 @@ func (r *ranges) search(w, c []float32) {
 			}
 		}
 	}
+	x := r.best
+	x.loss = 0
+	for j := range r.n {
+		x.loss += r.neighbours(&x, j)
+	}
+	if x.loss < r.best.loss {
+		r.best = x
+	}
+}
+
+// neighbours sets the best of nine pairs of integers of sub-block j, and returns its loss.
+func (r *ranges) neighbours(x *choice, j int) float64 {
+	g := &r.groups[j]
+	sc, mn := x.sc[j], x.mn[j]
+	least := 0.0
+	x.sc[j], x.mn[j], r.sums[j] = 0, 0, sums{}
+	for s := max(sc-1, 0); s <= min(sc+1, r.top); s++ {
+		for m := max(mn-1, 0); m <= min(mn+1, r.top); m++ {
+			t := sums{}
+			if s > 0 {
+				t = g.sums(x.d*s, x.dmin*m)
+			}
+			if loss := t.loss(g, x.d*s, x.dmin*m); loss < least {
+				least, x.sc[j], x.mn[j], r.sums[j] = loss, s, m, t
+			}
+		}
+	}
+	return least
 }
 
 // share returns the integer nearest to x/d among those of a scale.
@@ -60,12 +89,12 @@ func (r *ranges) share(x, d float64) float64 {
 	return min(max(math.RoundToEven(x/d), 0), r.top)
 }
 
-// improve changes the integers by one where that lowers the loss, and fits d and dmin to the integers and codes, in turns.
+// improve looks for better integers and fits d and dmin to the integers and codes, in turns.
 func (r *ranges) improve(x *choice) {
 	for range 4 {
 		x.loss = 0
 		for j := range r.n {
-			x.loss += r.neighbours(x, j)
+			x.loss += r.integers(x, j)
 		}
 		if !(x.loss < r.best.loss) {
 			return
@@ -77,52 +106,48 @@ func (r *ranges) improve(x *choice) {
 	}
 }
 
-// neighbours sets the best of nine pairs of integers of sub-block j, and returns its loss.
-func (r *ranges) neighbours(x *choice, j int) float64 {
+// integers sets sc and mn of sub-block j, and returns the loss. Candidates for sc are the old one and its neighbours; the
+// codes are those of the old mn, and the new mn is the best for them.
+func (r *ranges) integers(x *choice, j int) float64 {
 	g := &r.groups[j]
 	sc, mn := x.sc[j], x.mn[j]
-	least := math.Inf(1)
-	for ds := -1.0; ds <= 1; ds++ {
-		for dm := -1.0; dm <= 1; dm++ {
-			s, m := sc+ds, mn+dm
-			if s < 0 || s > r.top || m < 0 || m > r.top || dm != 0 && x.dmin == 0 {
-				continue
-			}
-			if loss := g.loss(x.d*s, x.dmin*m); loss < least {
-				least, x.sc[j], x.mn[j] = loss, s, m
-			}
+	least := 0.0 // of zeros
+	x.sc[j], x.mn[j], r.sums[j] = 0, 0, sums{}
+	for s := max(sc-1, 1); s <= min(sc+1, r.top); s++ {
+		scale := x.d * s
+		t := g.sums(scale, x.dmin*mn)
+		m := r.share((float64(scale*t.q)-g.sumCW)/g.sumC, x.dmin)
+		if loss := t.loss(g, scale, x.dmin*m); loss < least {
+			least, x.sc[j], x.mn[j], r.sums[j] = loss, s, m, t
+		}
+	}
+	if m := r.share(-g.sumCW/g.sumC, x.dmin); m > 0 {
+		t := sums{}
+		if loss := t.loss(g, 0, x.dmin*m); loss < least {
+			least, x.sc[j], x.mn[j], r.sums[j] = loss, 0, m, t
 		}
 	}
 	return least
 }
 
-// refit sets d and dmin to the least squares for the integers and the codes that they give, and reports a change.
+// refit sets d and dmin to the least squares for the integers and the codes, and reports a change.
 func (r *ranges) refit(x *choice) bool {
 	var ss, sm, mm, sw, mw float64 // sums over the weights of c times s², s·m, m², s·w, m·w, where s is sc·q and m is −mn
 	for j := range r.n {
-		g := &r.groups[j]
+		g, t := &r.groups[j], &r.sums[j]
 		s, m := x.sc[j], x.mn[j]
-		mm += float64(m * m * g.sumC)
-		mw -= float64(m * g.sumCW)
-		if s == 0 {
-			continue
-		}
-		t := g.sums(x.d*s, x.dmin*m)
 		ss += float64(s * s * t.qq)
 		sm -= float64(s * m * t.q)
+		mm += float64(m * m * g.sumC)
 		sw += float64(s * t.qw)
+		mw -= float64(m * g.sumCW)
 	}
-	d, dmin := 0.0, 0.0
-	det := float64(ss*mm) - float64(sm*sm)
-	switch {
-	case det > 1e-7*ss*mm:
+	d, dmin := 0.0, x.dmin
+	if det := float64(ss*mm) - float64(sm*sm); det > 1e-7*ss*mm {
 		d = (float64(mm*sw) - float64(sm*mw)) / det
 		dmin = (float64(ss*mw) - float64(sm*sw)) / det
-	case ss > 0:
+	} else if ss > 0 {
 		d = sw / ss
-		dmin = x.dmin
-	default:
-		return false
 	}
 	if d <= 0 || dmin < 0 {
 		return false
@@ -144,11 +169,11 @@ func (r *ranges) codes(q *[256]uint8) {
 
 var (
 	rangesQ2_K = ranges{size: 16, values: grid{0, 3}, top: 15,
-		factors: []float64{1, .9, .8, .7, .6}, starts: []float64{1, .9, .8}}
+		factors: []float64{1, .85, .7}, starts: []float64{1, .9}}
 	rangesQ4_K = ranges{size: 32, values: grid{0, 15}, top: 63,
-		factors: []float64{1, .96, .92, .87, .82}, starts: []float64{1}}
+		factors: []float64{1, .93, .86}, starts: []float64{1}}
 	rangesQ5_K = ranges{size: 32, values: grid{0, 31}, top: 63,
-		factors: []float64{1, .97, .94, .91}, starts: []float64{1}}
+		factors: []float64{1, .95}, starts: []float64{1}}
 )
 
 func encodeQ2_K(dst []byte, src, weights []float32) {

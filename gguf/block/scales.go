@@ -46,25 +46,22 @@ func (r *scales) search(w, c []float32) {
 	}
 }
 
-// improve changes the integers by one where that lowers the loss, and fits d to the integers and codes, in turns.
+// improve looks for better integers and fits d to the integers and codes, in turns.
 func (r *scales) improve(x *choice) {
 	for range 4 {
 		x.loss = 0
+		var ss, sw float64 // Σc·(sc·q)² and Σc·(sc·q)·w
 		for j := range r.n {
-			x.loss += r.neighbours(x, j)
+			loss, t := r.integer(x, j)
+			x.loss += loss
+			s := x.sc[j]
+			ss += float64(s * s * t.qq)
+			sw += float64(s * t.qw)
 		}
 		if !(x.loss < r.best.loss) {
 			return
 		}
 		r.best = *x
-		var ss, sw float64 // Σc·(sc·q)² and Σc·(sc·q)·w
-		for j := range r.n {
-			if s := x.sc[j]; s != 0 {
-				t := r.groups[j].sums(x.d*s, 0)
-				ss += float64(s * s * t.qq)
-				sw += float64(s * t.qw)
-			}
-		}
 		if ss == 0 || sw == 0 {
 			return
 		}
@@ -76,19 +73,20 @@ func (r *scales) improve(x *choice) {
 	}
 }
 
-// neighbours sets the best of three integers of sub-block j, and returns its loss.
-func (r *scales) neighbours(x *choice, j int) float64 {
-	sc, least := x.sc[j], math.Inf(1)
-	for ds := -1.0; ds <= 1; ds++ {
-		s := sc + ds
-		if s < -r.top || s >= r.top {
+// integer sets sc of sub-block j to 0, the old one or a neighbour, and returns the loss and the sums.
+func (r *scales) integer(x *choice, j int) (least float64, sums sums) {
+	sc := x.sc[j]
+	x.sc[j] = 0
+	for s := max(sc-1, -r.top); s <= min(sc+1, r.top-1); s++ {
+		if s == 0 {
 			continue
 		}
-		if loss := r.groups[j].loss(x.d*s, 0); loss < least {
-			least, x.sc[j] = loss, s
+		t := r.groups[j].sums(x.d*s, 0)
+		if loss := t.loss(&r.groups[j], x.d*s, 0); loss < least {
+			least, sums, x.sc[j] = loss, t, s
 		}
 	}
-	return least
+	return least, sums
 }
 
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
@@ -101,14 +99,14 @@ func (r *scales) codes(q *[256]uint8) {
 
 var (
 	scalesQ3_K = scales{size: 16, values: grid{-4, 3}, top: 32,
-		reach:  []float64{-2.6, -2.9, -3.2, -3.5, -3.75, -4, -4.3, -4.6, 2.6, 2.9, 3.2, 3.5, 3.75, 4, 4.3, 4.6},
-		starts: []float64{-32, -31, -29, 31}}
+		reach:  []float64{-2.8, -3.2, -3.6, -4, -4.5, 2.8, 3.2, 3.6, 4, 4.5},
+		starts: []float64{-32, 31}}
 	scalesQ6_K = scales{size: 16, values: grid{-32, 31}, top: 128,
 		reach:  []float64{-31, -31.5, -32, -32.5, -33, 30, 30.5, 31, 31.5, 32},
 		starts: []float64{-128}}
 	scalesIQ4_XS = scales{size: 32, top: 32,
 		reach:  []float64{-150, -140, -135, -130, -127, -122, -116, 150, 140, 130, 122, 117, 113, 107, 101},
-		starts: []float64{-32, 31, -30}}
+		starts: []float64{-32, 31}}
 )
 
 func encodeQ3_K(dst []byte, src, weights []float32) {

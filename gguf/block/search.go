@@ -90,27 +90,37 @@ type sums struct{ q, qq, qw float64 }
 // sums encodes the group by w ≈ scale·q − floor.
 func (g *group) sums(scale, floor float64) (s sums) {
 	inverse := 1 / scale
+	c, cw := g.c[:len(g.w)], g.cw[:len(g.w)]
+	if g.values.lo == g.values.hi {
+		for i, w := range g.w {
+			q := float64(levels[levelOf(float64(w*inverse))])
+			cq := float64(c[i] * q)
+			s.qq += float64(cq * q)
+			s.qw += float64(cw[i] * q)
+		}
+		return s
+	}
+	lo, hi := g.values.lo, g.values.hi
 	for i, w := range g.w {
-		q := g.values.nearest(float64((w + floor) * inverse))
-		cq := float64(g.c[i] * q)
+		t := float64((w + floor) * inverse)
+		q := t + magic - magic
+		if t > hi {
+			q = hi
+		}
+		if t < lo {
+			q = lo
+		}
+		cq := float64(c[i] * q)
 		s.q += cq
 		s.qq += float64(cq * q)
-		s.qw += float64(g.cw[i] * q)
+		s.qw += float64(cw[i] * q)
 	}
 	return s
 }
 
-// loss returns Σc(ŵ − w)² of the group for w ≈ scale·q − floor. With a scale of 0 all weights become −floor.
-func (g *group) loss(scale, floor float64) (sum float64) {
-	inverse := 0.0
-	if scale != 0 {
-		inverse = 1 / scale
-	}
-	for i, w := range g.w {
-		e := float64(scale*g.values.nearest(float64((w+floor)*inverse))) - (w + floor)
-		sum += float64(g.c[i] * float64(e*e))
-	}
-	return sum
+// loss returns Σc(ŵ − w)² of a group for w ≈ scale·q − floor, less Σcw², for any scale and floor.
+func (s *sums) loss(g *group, scale, floor float64) float64 {
+	return float64(scale*(float64(scale*s.qq)-2*s.qw)) + float64(floor*(float64(floor*g.sumC)+2*g.sumCW-float64(2*scale*s.q)))
 }
 
 // gain returns how much less the loss is with the best scale for given values, and no floor, than with zeros.
