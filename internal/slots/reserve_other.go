@@ -1,6 +1,6 @@
 //go:build !linux
 
-package safetensors
+package slots
 
 import "os"
 
