@@ -26,9 +26,13 @@ func (t Tensor) Elements() int64 {
 
 // sizeOf returns the bytes of a tensor of a known type, or what is wrong with its shape, of no negative dimension.
 func sizeOf(t block.Type, shape []int) (size int64, wrong string) {
-	n := int64(1)
+	n, empty := int64(1), false
 	for _, d := range shape {
-		if d > 0 && n > math.MaxInt64/int64(d) {
+		if d == 0 { // which hides no overflow
+			empty = true
+			continue
+		}
+		if n > math.MaxInt64/int64(d) {
 			return 0, "the number of elements overflows"
 		}
 		n *= int64(d)
@@ -42,6 +46,9 @@ func sizeOf(t block.Type, shape []int) (size int64, wrong string) {
 	}
 	if n /= int64(t.Size()); n > math.MaxInt64/int64(t.Bytes()) {
 		return 0, "the number of bytes overflows"
+	}
+	if empty {
+		return 0, ""
 	}
 	return n * int64(t.Bytes()), ""
 }
