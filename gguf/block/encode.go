@@ -32,6 +32,9 @@ func encodeLine(g *group, codes []uint8, w, c []float32, values *grid) (d, m flo
 	g.load(values, w, c)
 	g.fitLine(values.hi, lineFactors, true)
 	scale, floor := roundHalf(g.scale), roundHalf(g.floor)
+	if scale == 0 {
+		floor = roundHalf(-g.sumCW / g.sumC)
+	}
 	g.codes(codes, scale, floor)
 	return float32(scale), float32(-floor)
 }

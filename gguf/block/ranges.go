@@ -40,7 +40,7 @@ func (r *ranges) search(w, c []float32) {
 	r.best.loss = math.Inf(1)
 	for _, p := range r.starts {
 		for _, q := range r.starts {
-			x := choice{d: roundHalf(scale / (p * r.top)), dmin: roundHalf(floor / (q * r.top))}
+			x := choice{d: roundScale(scale / (p * r.top)), dmin: roundScale(floor / (q * r.top))}
 			for j := range r.n {
 				x.sc[j] = r.share(r.groups[j].scale, x.d)
 				x.mn[j] = r.share(r.groups[j].floor, x.dmin)
@@ -91,7 +91,7 @@ func (r *ranges) share(x, d float64) float64 {
 
 // improve looks for better integers and fits d and dmin to the integers and codes, in turns.
 func (r *ranges) improve(x *choice) {
-	for range 4 {
+	for range 3 {
 		x.loss = 0
 		for j := range r.n {
 			x.loss += r.integers(x, j)
@@ -152,7 +152,7 @@ func (r *ranges) refit(x *choice) bool {
 	if d <= 0 || dmin < 0 {
 		return false
 	}
-	d, dmin = roundHalf(d), roundHalf(dmin)
+	d, dmin = roundScale(d), roundScale(dmin)
 	changed := d != x.d || dmin != x.dmin
 	x.d, x.dmin = d, dmin
 	return changed

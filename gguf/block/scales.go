@@ -36,7 +36,7 @@ func (r *scales) search(w, c []float32) {
 	}
 	r.best.loss = math.Inf(1)
 	for _, start := range r.starts {
-		x := choice{d: roundHalf(extreme / start)}
+		x := choice{d: roundScale(extreme / start)}
 		for j := range r.n {
 			if x.d != 0 {
 				x.sc[j] = min(max(math.RoundToEven(r.groups[j].scale/x.d), -r.top), r.top-1)
@@ -65,7 +65,7 @@ func (r *scales) improve(x *choice) {
 		if ss == 0 || sw == 0 {
 			return
 		}
-		d := roundHalf(sw / ss)
+		d := roundScale(sw / ss)
 		if d == x.d {
 			return
 		}

@@ -214,14 +214,17 @@ func (g *group) refine(fit func(*sums) (gain, scale, floor float64), best float6
 	}
 }
 
-// roundHalf returns x as the float16 that a block stores, its magnitude kept within what a scale can be: not 0 and not
-// infinite. Zero stays zero.
+// roundHalf returns the float16 nearest to x, but no infinity.
 func roundHalf(x float64) float64 {
+	return min(max(float64(half.RoundF16(float32(x))), -65504), 65504)
+}
+
+// roundScale is roundHalf for a scale that is multiplied by integers: it is not 0 unless x is.
+func roundScale(x float64) float64 {
 	if x == 0 {
 		return 0
 	}
-	a := min(max(float64(half.RoundF16(float32(math.Abs(x)))), 0x1p-24), 65504)
-	return math.Copysign(a, x)
+	return math.Copysign(max(math.Abs(roundHalf(x)), 0x1p-24), x)
 }
 
 // codes sets the codes of the group for w ≈ scale·q − floor, counted from the least value of the grid.
