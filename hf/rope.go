@@ -16,12 +16,13 @@ type Rope struct {
 	Max    int     // max_position_embeddings
 	Orig   int     // original_max_position_embeddings
 
-	low, high          float64 // llama3: low_freq_factor, high_freq_factor
-	betaFast, betaSlow float64 // yarn
-	truncate           bool
-	attention          float64 // attention_factor, 0 if not given
-	mscale, mscaleAll  float64
-	short, long        []float64 // longrope: divisors, [Dim/2]
+	BetaFast, BetaSlow float64 // yarn: turns at the ends of the ramp
+
+	low, high         float64 // llama3: low_freq_factor, high_freq_factor
+	truncate          bool    // yarn: the ends of the ramp are whole dimensions
+	attention         float64 // attention_factor, 0 if not given
+	mscale, mscaleAll float64
+	short, long       []float64 // longrope: divisors, [Dim/2]
 }
 
 // Depends reports whether the frequencies depend on the length of the sequence.
@@ -91,7 +92,7 @@ func (r *Rope) yarn(f float64, j int) float64 {
 	at := func(turns float64) float64 {
 		return d * math.Log(float64(r.Orig)/(turns*2*math.Pi)) / (2 * math.Log(r.Theta))
 	}
-	low, high := at(r.betaFast), at(r.betaSlow)
+	low, high := at(r.BetaFast), at(r.BetaSlow)
 	if r.truncate {
 		low, high = math.Floor(low), math.Ceil(high)
 	}
@@ -109,6 +110,26 @@ func (r *Rope) divisors(length int) []float64 {
 		return r.long
 	}
 	return r.short
+}
+
+// Divisors returns what scaling of type llama3 or longrope divides the Dim/2 frequencies by, for a sequence of the given
+// length.
+func (r *Rope) Divisors(length int) []float64 {
+	if r.Type == "longrope" {
+		return r.divisors(length)
+	}
+	d := make([]float64, r.Dim/2)
+	for j := range d {
+		f := math.Pow(r.Theta, -2*float64(j)/float64(r.Dim))
+		d[j] = f / r.llama3(f)
+	}
+	return d
+}
+
+// Standard reports whether a rope of type yarn is that of the paper: the ends of the ramp are whole dimensions, and the
+// factor on the attention follows from that of the scaling.
+func (r *Rope) Standard() bool {
+	return r.truncate && r.attention == 0 && (r.mscale == 0 || r.mscaleAll == 0)
 }
 
 // Same reports whether two lengths have the same frequencies.
@@ -187,12 +208,12 @@ func (t *table) ropeFrom(dict gjson.Result, nested bool, theta float64) *Rope {
 	if b := dict.Get("truncate"); b.Type == gjson.False && !nested {
 		r.truncate = false
 	}
-	r.betaFast, r.betaSlow = orFloat(dict.Get("beta_fast"), 0), orFloat(dict.Get("beta_slow"), 0)
-	if r.betaFast == 0 {
-		r.betaFast = 32
+	r.BetaFast, r.BetaSlow = orFloat(dict.Get("beta_fast"), 0), orFloat(dict.Get("beta_slow"), 0)
+	if r.BetaFast == 0 {
+		r.BetaFast = 32
 	}
-	if r.betaSlow == 0 {
-		r.betaSlow = 1
+	if r.BetaSlow == 0 {
+		r.BetaSlow = 1
 	}
 	t.checkRope(r, dict)
 	return r
