@@ -13,8 +13,8 @@ type window uint8
 
 const (
 	unsaid  window = iota // not at all: llama.cpp lets every token see all before it
-	size                  // the size alone; the layers are those of a period that the reader knows
-	pattern               // size and a bool for each layer
+	stated                // the size, 0 for none, which llama.cpp reads and ignores all the same
+	pattern               // size and, unless the layers are those of a period that the reader knows, a bool for each layer
 )
 
 // arch is what GGUF has of an architecture that its hf table does not say.
@@ -23,7 +23,7 @@ type arch struct {
 	neighbours bool // the rotation turns neighbouring dimensions: rows of q and k are reordered
 	ownHead    bool // the head is never left out, even if it is the embedding
 	window     window
-	period     int  // of size: every period-th layer has no window
+	period     int  // of pattern: the reader takes every period-th layer for one without a window; 0: it needs the pattern
 	sparse     bool // every layer is a mixture
 	scales     bool // the factors on attention, embedding, residuals and logits are stored
 	rootEmbed  bool // the reader multiplies the embedding by the root of its width
@@ -36,10 +36,10 @@ var archs = map[string]*arch{
 	"Qwen2ForCausalLM":               {name: "qwen2"},
 	"Qwen3ForCausalLM":               {name: "qwen3"},
 	"Qwen3MoeForCausalLM":            {name: "qwen3moe", sparse: true},
-	"Gemma2ForCausalLM":              {name: "gemma2", window: size, period: 2, rootEmbed: true},
-	"Gemma3ForCausalLM":              {name: "gemma3", window: size, period: 6, rootEmbed: true},
-	"Gemma3ForConditionalGeneration": {name: "gemma3", window: size, period: 6, rootEmbed: true},
-	"Phi3ForCausalLM":                {name: "phi3"},
+	"Gemma2ForCausalLM":              {name: "gemma2", window: pattern, period: 2, rootEmbed: true},
+	"Gemma3ForCausalLM":              {name: "gemma3", window: pattern, period: 6, rootEmbed: true},
+	"Gemma3ForConditionalGeneration": {name: "gemma3", window: pattern, period: 6, rootEmbed: true},
+	"Phi3ForCausalLM":                {name: "phi3", window: stated},
 	"SmolLM3ForCausalLM":             {name: "smollm3", neighbours: true},
 	"GraniteForCausalLM":             {name: "granite", neighbours: true, scales: true},
 	"Olmo2ForCausalLM":               {name: "olmo2", ownHead: true},
@@ -143,23 +143,24 @@ func Settings(m *hf.Architecture) (entries []gguf.Entry, notes []string, err err
 
 // windows adds what is stored of windows.
 func (a *arch) windows(s *settings, m *hf.Architecture) (notes []string) {
-	most := 0
+	most, regular := 0, a.period > 0
 	slides := make([]bool, len(m.Blocks))
 	for i, b := range m.Blocks {
 		most = max(most, b.Window)
 		slides[i] = b.Window > 0
+		regular = regular && slides[i] == (i%a.period < a.period-1)
 	}
-	if most == 0 {
-		return nil
+	if a.window == stated || a.window == pattern && most > 0 {
+		s.size("attention.sliding_window", most)
 	}
-	if a.window == unsaid {
-		return []string{fmt.Sprintf("llama.cpp ignores the window of %d tokens", most)}
-	}
-	s.size("attention.sliding_window", most)
-	if a.window == pattern {
+	switch {
+	case most == 0:
+	case a.window != pattern:
+		notes = append(notes, fmt.Sprintf("llama.cpp ignores the window of %d tokens", most))
+	case !regular:
 		s.add("attention.sliding_window_pattern", slides)
 	}
-	return nil
+	return notes
 }
 
 // rotation adds what is stored of rotations.
@@ -215,6 +216,9 @@ func (a *arch) check(m *hf.Architecture) error {
 			return fmt.Errorf("the factor on %s is %g, and llama.cpp takes it for %g", f.what, f.have, f.want)
 		}
 	}
+	if a.name == "gemma2" && (m.AttnSoftcap == 0 || m.FinalSoftcap == 0) {
+		return fmt.Errorf("a soft cap is missing, and llama.cpp has one all the same")
+	}
 	if m.ScaleByLayer {
 		return fmt.Errorf("scale_attn_by_inverse_layer_idx: llama.cpp knows one factor for all layers")
 	}
@@ -227,9 +231,6 @@ func (a *arch) check(m *hf.Architecture) error {
 		}
 	}
 	for i, b := range m.Blocks {
-		if a.window == size && (b.Window > 0) != (i%a.period < a.period-1) {
-			return fmt.Errorf("layer %d: llama.cpp takes every layer but each %d. for one with a window", i, a.period)
-		}
 		if nope := a.name == "smollm3" && (i+1)%4 == 0; !m.LayerNorm && nope != (b.Rope == nil) {
 			return fmt.Errorf("layer %d: whether it has a rotation is not what llama.cpp takes it for", i)
 		}
@@ -238,7 +239,7 @@ func (a *arch) check(m *hf.Architecture) error {
 	if full != nil && full.Type == "yarn" && !full.Standard() {
 		return fmt.Errorf("a rotation of type yarn with factors or ends of its own, which llama.cpp does not know")
 	}
-	if local != nil && (a.window == unsaid || local.Type != "default") {
+	if local != nil && (a.window != pattern || local.Type != "default") {
 		return fmt.Errorf("layers with a window have a rotation of type %s of their own", local.Type)
 	}
 	return nil

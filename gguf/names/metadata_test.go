@@ -1,7 +1,6 @@
 package names
 
 import (
-	gocmp "cmp"
 	"math"
 	"strings"
 	"testing"
@@ -25,7 +24,8 @@ func TestSettings(t *testing.T) {
 		"llama-yarn": {"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(32),
 			"rope.scaling.attn_factor": absent},
 		"phi3-longrope-cross": {"rope.dimension_count": uint32(12), "rope.scaling.original_context_length": uint32(36),
-			"rope.scaling.attn_factor": float32(math.Sqrt(1 + math.Log(4)/math.Log(36))), "rope.scaling.type": absent},
+			"rope.scaling.attn_factor": float32(math.Sqrt(1 + math.Log(4)/math.Log(36))), "rope.scaling.type": absent,
+			"attention.sliding_window": uint32(0)},
 		"granite": {"attention.scale": float32(0.11), "embedding_scale": float32(3), "residual_scale": float32(0.6), "logit_scale": float32(0.55)},
 		"mixtral": {"architecture": "llama", "expert_count": uint32(4), "expert_used_count": uint32(2)},
 		"olmo3": {"architecture": "olmo2", "attention.sliding_window": uint32(8),
@@ -48,13 +48,6 @@ func TestGemma(t *testing.T) {
 	for variant, window := range map[string]uint32{"gemma2": 8, "gemma3": 8} {
 		m := open(t, variant)
 		m.Arch.AttnScale = float32(1 / math.Sqrt(float64(m.Arch.HeadDim)))
-		full, local := ropes(m.Arch)
-		for i := range m.Arch.Blocks { // the small models have other periods than llama.cpp expects
-			m.Arch.Blocks[i] = hf.Block{Window: 8, Rope: gocmp.Or(local, full)}
-			if i%2 == 1 && variant == "gemma2" || i%6 == 5 {
-				m.Arch.Blocks[i] = hf.Block{Rope: full}
-			}
-		}
 		entries, notes, err := Settings(m.Arch)
 		if err != nil || len(notes) > 0 {
 			t.Errorf("%s: %v, %v", variant, notes, err)
@@ -64,7 +57,14 @@ func TestGemma(t *testing.T) {
 		for _, e := range entries {
 			got[strings.TrimPrefix(e.Key, variant+".")] = e.Value
 		}
-		if got["attention.sliding_window"] != window || got["attention.sliding_window_pattern"] != nil || got["embedding_scale"] != nil {
+		var slides []bool // gemma2 has the layers that readers expect, the small gemma3 has not
+		if variant == "gemma3" {
+			for _, b := range m.Arch.Blocks {
+				slides = append(slides, b.Window > 0)
+			}
+		}
+		pattern, _ := got["attention.sliding_window_pattern"].([]bool)
+		if got["attention.sliding_window"] != window || !cmp.Equal(pattern, slides) || got["embedding_scale"] != nil {
 			t.Errorf("%s: %v", variant, got)
 		}
 		if caps := got["attn_logit_softcapping"] != nil; caps != (variant == "gemma2") {
@@ -75,7 +75,7 @@ func TestGemma(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	for variant, want := range map[string]string{"mistral-window": "ignores the window of 8 tokens", "llama-dynamic": "beyond 16 tokens",
-		"phi3-longrope-cross": "more than 36 tokens", "qwen2-window": "ignores the window of 8 tokens"} {
+		"phi3-longrope-cross": "more than 36 tokens", "phi3-window": "ignores the window of 8 tokens", "qwen2-window": "ignores the window of 8 tokens"} {
 		if _, notes := settingsOf(t, variant); len(notes) != 1 || !strings.Contains(notes[0], want) {
 			t.Errorf("%s: %q", variant, notes)
 		}
@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 		{"llama-plain", func(a *hf.Architecture) { a.ResidualScale = 2 }, "the factor on residuals"},
 		{"llama-plain", func(a *hf.Architecture) { a.LogitScale = 2 }, "the factor on logits"},
 		{"gpt2", func(a *hf.Architecture) { a.ScaleByLayer = true }, "scale_attn_by_inverse_layer_idx"},
-		{"gemma3", func(a *hf.Architecture) { a.AttnScale, a.Blocks[0].Window = 0.25, 0 }, "layer 0: llama.cpp takes"},
+		{"gemma2", func(a *hf.Architecture) { a.AttnScale, a.AttnSoftcap = 0.25, 0 }, "a soft cap is missing"},
 		{"qwen2", func(a *hf.Architecture) { a.Blocks[1].Rope, a.Blocks[1].Window = &hf.Rope{Type: "default"}, 8 }, "a rotation of type default of their own"},
 	} {
 		m := open(t, test.variant)
