@@ -16,7 +16,7 @@ type Rope struct {
 	Max    int     // max_position_embeddings
 	Orig   int     // original_max_position_embeddings
 
-	BetaFast, BetaSlow float64 // yarn: turns at the ends of the ramp
+	betaFast, betaSlow float64 // yarn: turns at the ends of the ramp
 
 	low, high         float64 // llama3: low_freq_factor, high_freq_factor
 	truncate          bool    // yarn: the ends of the ramp are whole dimensions
@@ -92,7 +92,7 @@ func (r *Rope) yarn(f float64, j int) float64 {
 	at := func(turns float64) float64 {
 		return d * math.Log(float64(r.Orig)/(turns*2*math.Pi)) / (2 * math.Log(r.Theta))
 	}
-	low, high := at(r.BetaFast), at(r.BetaSlow)
+	low, high := at(r.betaFast), at(r.betaSlow)
 	if r.truncate {
 		low, high = math.Floor(low), math.Ceil(high)
 	}
@@ -126,10 +126,10 @@ func (r *Rope) Divisors(length int) []float64 {
 	return d
 }
 
-// Standard reports whether a rope of type yarn is that of the paper: the ends of the ramp are whole dimensions, and the
-// factor on the attention follows from that of the scaling.
+// Standard reports whether a rope of type yarn is that of the paper: the ramp is from 32 turns to one, its ends are whole
+// dimensions, and the factor on the attention follows from that of the scaling.
 func (r *Rope) Standard() bool {
-	return r.truncate && r.attention == 0 && (r.mscale == 0 || r.mscaleAll == 0)
+	return r.betaFast == 32 && r.betaSlow == 1 && r.truncate && r.attention == 0 && (r.mscale == 0 || r.mscaleAll == 0)
 }
 
 // Same reports whether two lengths have the same frequencies.
@@ -208,12 +208,12 @@ func (t *table) ropeFrom(dict gjson.Result, nested bool, theta float64) *Rope {
 	if b := dict.Get("truncate"); b.Type == gjson.False && !nested {
 		r.truncate = false
 	}
-	r.BetaFast, r.BetaSlow = orFloat(dict.Get("beta_fast"), 0), orFloat(dict.Get("beta_slow"), 0)
-	if r.BetaFast == 0 {
-		r.BetaFast = 32
+	r.betaFast, r.betaSlow = orFloat(dict.Get("beta_fast"), 0), orFloat(dict.Get("beta_slow"), 0)
+	if r.betaFast == 0 {
+		r.betaFast = 32
 	}
-	if r.BetaSlow == 0 {
-		r.BetaSlow = 1
+	if r.betaSlow == 0 {
+		r.betaSlow = 1
 	}
 	t.checkRope(r, dict)
 	return r

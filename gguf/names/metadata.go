@@ -21,6 +21,7 @@ const (
 type arch struct {
 	name       string
 	neighbours bool // the rotation turns neighbouring dimensions: rows of q and k are reordered
+	narrow     bool // heads are as wide as the model divided by their number
 	ownHead    bool // the head is never left out, even if it is the embedding
 	window     window
 	period     int  // of pattern: the reader takes every period-th layer for one without a window; 0: it needs the pattern
@@ -33,18 +34,18 @@ var archs = map[string]*arch{
 	"LlamaForCausalLM":               {name: "llama", neighbours: true},
 	"MistralForCausalLM":             {name: "llama", neighbours: true},
 	"MixtralForCausalLM":             {name: "llama", neighbours: true},
-	"Qwen2ForCausalLM":               {name: "qwen2"},
+	"Qwen2ForCausalLM":               {name: "qwen2", narrow: true},
 	"Qwen3ForCausalLM":               {name: "qwen3"},
 	"Qwen3MoeForCausalLM":            {name: "qwen3moe", sparse: true},
 	"Gemma2ForCausalLM":              {name: "gemma2", window: pattern, period: 2, rootEmbed: true},
 	"Gemma3ForCausalLM":              {name: "gemma3", window: pattern, period: 6, rootEmbed: true},
 	"Gemma3ForConditionalGeneration": {name: "gemma3", window: pattern, period: 6, rootEmbed: true},
-	"Phi3ForCausalLM":                {name: "phi3", window: stated},
+	"Phi3ForCausalLM":                {name: "phi3", narrow: true, window: stated},
 	"SmolLM3ForCausalLM":             {name: "smollm3", neighbours: true},
 	"GraniteForCausalLM":             {name: "granite", neighbours: true, scales: true},
-	"Olmo2ForCausalLM":               {name: "olmo2", ownHead: true},
-	"Olmo3ForCausalLM":               {name: "olmo2", ownHead: true, window: pattern},
-	"GPT2LMHeadModel":                {name: "gpt2"},
+	"Olmo2ForCausalLM":               {name: "olmo2", narrow: true, ownHead: true},
+	"Olmo3ForCausalLM":               {name: "olmo2", narrow: true, ownHead: true, window: pattern},
+	"GPT2LMHeadModel":                {name: "gpt2", narrow: true},
 	"Spark2_5ForCausalLM":            {name: "spark2_5", window: pattern},
 }
 
@@ -183,8 +184,6 @@ func (a *arch) rotation(s *settings, m *hf.Architecture) (notes []string) {
 		s.add("rope.scaling.type", "yarn")
 		s.add("rope.scaling.factor", float32(full.Factor))
 		s.size("rope.scaling.original_context_length", full.Orig)
-		s.add("rope.scaling.yarn_beta_fast", float32(full.BetaFast))
-		s.add("rope.scaling.yarn_beta_slow", float32(full.BetaSlow))
 	case "longrope":
 		_, factor := full.InvFreq(full.Orig)
 		s.size("rope.scaling.original_context_length", full.Orig)
@@ -216,6 +215,9 @@ func (a *arch) check(m *hf.Architecture) error {
 			return fmt.Errorf("the factor on %s is %g, and llama.cpp takes it for %g", f.what, f.have, f.want)
 		}
 	}
+	if a.narrow && m.HeadDim*m.Heads != m.Hidden {
+		return fmt.Errorf("%d heads of %d, and llama.cpp reads only such as have %d together", m.Heads, m.HeadDim, m.Hidden)
+	}
 	if a.name == "gemma2" && (m.AttnSoftcap == 0 || m.FinalSoftcap == 0) {
 		return fmt.Errorf("a soft cap is missing, and llama.cpp has one all the same")
 	}
@@ -237,7 +239,7 @@ func (a *arch) check(m *hf.Architecture) error {
 	}
 	full, local := ropes(m)
 	if full != nil && full.Type == "yarn" && !full.Standard() {
-		return fmt.Errorf("a rotation of type yarn with factors or ends of its own, which llama.cpp does not know")
+		return fmt.Errorf("a rotation of type yarn with factors or ends of its own, which llama.cpp does not read")
 	}
 	if local != nil && (a.window != pattern || local.Type != "default") {
 		return fmt.Errorf("layers with a window have a rotation of type %s of their own", local.Type)

@@ -28,8 +28,6 @@ func TestSettings(t *testing.T) {
 			"attention.sliding_window": uint32(0)},
 		"granite": {"attention.scale": float32(0.11), "embedding_scale": float32(3), "residual_scale": float32(0.6), "logit_scale": float32(0.55)},
 		"mixtral": {"architecture": "llama", "expert_count": uint32(4), "expert_used_count": uint32(2)},
-		"olmo3": {"architecture": "olmo2", "attention.sliding_window": uint32(8),
-			"attention.sliding_window_pattern": []bool{true, true, true, false}, "rope.scaling.type": "yarn"},
 		"spark2_5": {"attention.sliding_window": uint32(8), "attention.sliding_window_pattern": []bool{true, true, true, false},
 			"rope.dimension_count": uint32(8), "rope.freq_base": float32(5e6), "rope.dimension_count_swa": uint32(32),
 			"rope.freq_base_swa": float32(1e4)},
@@ -75,7 +73,7 @@ func TestGemma(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	for variant, want := range map[string]string{"mistral-window": "ignores the window of 8 tokens", "llama-dynamic": "beyond 16 tokens",
-		"phi3-longrope-cross": "more than 36 tokens", "phi3-window": "ignores the window of 8 tokens", "qwen2-window": "ignores the window of 8 tokens"} {
+		"phi3-longrope-cross": "more than 36 tokens"} {
 		if _, notes := settingsOf(t, variant); len(notes) != 1 || !strings.Contains(notes[0], want) {
 			t.Errorf("%s: %q", variant, notes)
 		}
@@ -90,6 +88,10 @@ func TestRefusals(t *testing.T) {
 		want    string
 	}{
 		{"llama-yarn-mscale", nil, "type yarn with factors"},
+		{"olmo3", nil, "type yarn with factors"}, // its ramp is from 8 turns to a half
+		{"olmo2", nil, "4 heads of 24, and llama.cpp reads only such as have 64 together"},
+		{"qwen2-window", nil, "4 heads of 24"},
+		{"phi3-window", nil, "4 heads of 24"},
 		{"qwen3moe-step2", func(a *hf.Architecture) { a.NormTopK = true }, "layer 0 is no mixture"},
 		{"qwen3moe", func(a *hf.Architecture) { a.NormTopK = false }, "norm_topk_prob"},
 		{"smollm3-window", nil, "layer 0: whether it has a rotation"},
