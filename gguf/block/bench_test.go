@@ -1,6 +1,7 @@
 package block
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -16,8 +17,8 @@ func BenchmarkEncode(b *testing.B) {
 		if codecs[t].encode == nil || codecs[t].size == 1 {
 			continue
 		}
-		for name, weights := range map[string][]float32{"plain": nil, "weighted": ones} {
-			b.Run(Type(t).String()+"/"+name, func(b *testing.B) {
+		for _, weights := range [][]float32{nil, ones} {
+			b.Run(fmt.Sprintf("%s/weighted=%v", Type(t), weights != nil), func(b *testing.B) {
 				dst := make([]byte, len(w)/codecs[t].size*codecs[t].bytes)
 				b.SetBytes(int64(4 * len(w)))
 				for b.Loop() {
@@ -25,5 +26,21 @@ func BenchmarkEncode(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	w := make([]float32, 1<<14)
+	for t := range codecs {
+		if codecs[t].decode == nil {
+			continue
+		}
+		b.Run(Type(t).String(), func(b *testing.B) {
+			src := make([]byte, len(w)/codecs[t].size*codecs[t].bytes)
+			b.SetBytes(int64(4 * len(w)))
+			for b.Loop() {
+				codecs[t].decode(w, src)
+			}
+		})
 	}
 }

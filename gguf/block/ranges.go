@@ -65,8 +65,8 @@ func (r *ranges) search(w, c []float32) {
 func (r *ranges) neighbours(x *choice, j int) float64 {
 	g := &r.groups[j]
 	sc, mn := x.sc[j], x.mn[j]
-	least := 0.0
-	x.sc[j], x.mn[j], r.sums[j] = 0, 0, sums{}
+	least := 0.0 // of zeros
+	x.sc[j], x.mn[j] = 0, 0
 	for s := max(sc-1, 0); s <= min(sc+1, r.top); s++ {
 		for m := max(mn-1, 0); m <= min(mn+1, r.top); m++ {
 			t := sums{}
@@ -74,7 +74,7 @@ func (r *ranges) neighbours(x *choice, j int) float64 {
 				t = g.sums(x.d*s, x.dmin*m)
 			}
 			if loss := t.loss(g, x.d*s, x.dmin*m); loss < least {
-				least, x.sc[j], x.mn[j], r.sums[j] = loss, s, m, t
+				least, x.sc[j], x.mn[j] = loss, s, m
 			}
 		}
 	}

@@ -47,18 +47,8 @@ type grid struct{ lo, hi float64 }
 // magic moves a float64 to where neighbours are 1 apart, which rounds it, ties to even.
 const magic = 3 << 51
 
-// nearest returns the value of the grid that is nearest to t.
-func (v *grid) nearest(t float64) float64 {
-	switch {
-	case v.lo == v.hi:
-		return float64(levels[levelOf(t)])
-	case t > v.hi:
-		return v.hi
-	case t < v.lo:
-		return v.lo
-	}
-	return t + magic - magic
-}
+// levelled says that codes stand for the levels.
+func (v *grid) levelled() bool { return v.lo == v.hi }
 
 // halfSteps has the code of the nearest level for every t of −127, −126.5, … 113. All the middles between levels are
 // among them.
@@ -91,7 +81,7 @@ type sums struct{ q, qq, qw float64 }
 func (g *group) sums(scale, floor float64) (s sums) {
 	inverse := 1 / scale
 	c, cw := g.c[:len(g.w)], g.cw[:len(g.w)]
-	if g.values.lo == g.values.hi {
+	if g.values.levelled() {
 		for i, w := range g.w {
 			q := float64(levels[levelOf(float64(w*inverse))])
 			cq := float64(c[i] * q)
@@ -146,8 +136,8 @@ func (s *sums) line(g *group, free bool) (gain, scale, floor float64) {
 	return gain, scale, 0
 }
 
-// fitScale searches the scale of w ≈ scale·q, over the scales that put the extreme weight on each of the values in reach,
-// with either sign.
+// fitScale searches the scale of w ≈ scale·q, over the scales that put a weight of the greatest magnitude on each of the
+// values in reach.
 func (g *group) fitScale(reach []float64) {
 	g.scale, g.floor = 0, 0
 	most := max(g.most, -g.least)
@@ -235,10 +225,10 @@ func (g *group) codes(codes []uint8, scale, floor float64) {
 	}
 	for i, w := range g.w {
 		t := float64((w + floor) * inverse)
-		if g.values.lo == g.values.hi {
+		if g.values.levelled() {
 			codes[i] = levelOf(t)
 		} else {
-			codes[i] = uint8(g.values.nearest(t) - g.values.lo)
+			codes[i] = uint8(min(max(math.RoundToEven(t), g.values.lo), g.values.hi) - g.values.lo)
 		}
 	}
 }
