@@ -30,7 +30,7 @@ var lineFactors = []float64{1, .985, .97, .955, .94, .92, .9, .87}
 // encodeLine sets the codes of 32 weights, from 0 to top, and returns d and m of w = d·q + m, float16 values.
 func encodeLine(g *group, codes []uint8, w, c []float32, values *grid) (d, m float32) {
 	g.load(values, w, c)
-	g.fitLine(values.hi, lineFactors, true)
+	g.fitLine(values.hi, lineFactors, free)
 	scale, floor := roundHalf(g.scale), roundHalf(g.floor)
 	if scale == 0 {
 		floor = roundHalf(-g.sumCW / g.sumC)

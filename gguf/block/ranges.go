@@ -34,7 +34,7 @@ func (r *ranges) search(w, c []float32) {
 			cj = c[j*r.size:][:r.size]
 		}
 		g.load(&r.values, w[j*r.size:][:r.size], cj)
-		g.fitLine(r.values.hi, r.factors, false)
+		g.fitLine(r.values.hi, r.factors, positive)
 		scale, floor = max(scale, g.scale), max(floor, g.floor)
 	}
 	r.best.loss = math.Inf(1)

@@ -113,90 +113,86 @@ func (s *sums) loss(g *group, scale, floor float64) float64 {
 	return float64(scale*(float64(scale*s.qq)-2*s.qw)) + float64(floor*(float64(floor*g.sumC)+2*g.sumCW-float64(2*scale*s.q)))
 }
 
-// gain returns how much less the loss is with the best scale for given values, and no floor, than with zeros.
-func (s *sums) gain() (gain, scale float64) {
-	if s.qq == 0 {
-		return 0, 0
-	}
-	scale = s.qw / s.qq
-	return scale * s.qw, scale
-}
+// floors says what the floor of a group can be.
+type floors uint8
 
-// line is gain for the best scale and floor, a positive or no floor unless it is free.
-func (s *sums) line(g *group, free bool) (gain, scale, floor float64) {
-	det := float64(g.sumC*s.qq) - float64(s.q*s.q)
-	if det > 1e-7*g.sumC*s.qq {
+const (
+	none     floors = iota // 0
+	positive               // 0 or more
+	free
+)
+
+// fit returns the best scale and floor for given values, and how much less the loss is with them than with zeros.
+func (s *sums) fit(g *group, f floors) (gain, scale, floor float64) {
+	if det := float64(g.sumC*s.qq) - float64(s.q*s.q); f != none && det > 1e-7*g.sumC*s.qq {
 		scale = (float64(g.sumC*s.qw) - float64(s.q*g.sumCW)) / det
 		floor = (float64(s.q*s.qw) - float64(s.qq*g.sumCW)) / det
-		if scale > 0 && (free || floor >= 0) {
+		if scale > 0 && (f == free || floor >= 0) {
 			return float64(scale*s.qw) - float64(floor*g.sumCW), scale, floor
 		}
 	}
-	gain, scale = s.gain()
-	return gain, scale, 0
+	if s.qq == 0 {
+		return 0, 0, 0
+	}
+	scale = s.qw / s.qq
+	return float64(scale * s.qw), scale, 0
 }
 
 // fitScale searches the scale of w ≈ scale·q, over the scales that put a weight of the greatest magnitude on each of the
 // values in reach.
 func (g *group) fitScale(reach []float64) {
 	g.scale, g.floor = 0, 0
-	most := max(g.most, -g.least)
+	most, best := max(g.most, -g.least), 0.0
 	if most == 0 {
 		return
 	}
-	best := 0.0
 	for _, r := range reach {
 		s := g.sums(most/r, 0)
-		if gain, scale := s.gain(); gain > best {
+		if gain, scale, _ := s.fit(g, none); gain > best {
 			best, g.scale = gain, scale
 		}
 	}
-	g.refine(func(s *sums) (gain, scale, floor float64) {
-		gain, scale = s.gain()
-		return gain, scale, 0
-	}, best)
+	g.refine(none, best)
 }
 
 // fitLine searches scale and floor of w ≈ scale·q − floor, q from 0 to top, over ends of the range that are drawn in by
 // each two of the factors.
-func (g *group) fitLine(top float64, factors []float64, free bool) {
-	lo, hi := g.least, g.most
-	if !free {
+func (g *group) fitLine(top float64, factors []float64, f floors) {
+	lo, hi, middle := g.least, g.most, 0.0
+	if f == free {
+		middle = (lo + hi) / 2
+	} else {
 		lo = min(lo, 0)
 	}
 	g.scale, g.floor = 0, -g.sumCW/g.sumC // what is left if all are equal
 	if hi == lo {
 		return
 	}
-	middle := 0.0
-	if free {
-		middle = (lo + hi) / 2
-	}
 	best := math.Inf(-1)
 	for _, p := range factors {
 		for _, r := range factors {
 			low := middle + float64((lo-middle)*r)
-			scale := (middle + float64((hi-middle)*p) - low) / top
-			if scale <= 0 {
+			step := (middle + float64((hi-middle)*p) - low) / top
+			if step <= 0 {
 				continue
 			}
-			s := g.sums(scale, -low)
-			if gain, scale, floor := s.line(g, free); gain > best && scale > 0 {
+			s := g.sums(step, -low)
+			if gain, scale, floor := s.fit(g, f); gain > best && scale > 0 {
 				best, g.scale, g.floor = gain, scale, floor
 			}
 		}
 	}
-	g.refine(func(s *sums) (gain, scale, floor float64) { return s.line(g, free) }, best)
+	g.refine(f, best)
 }
 
 // refine encodes with the best parameters so far and fits them to the new codes, as long as that helps, three times at most.
-func (g *group) refine(fit func(*sums) (gain, scale, floor float64), best float64) {
+func (g *group) refine(f floors, best float64) {
 	for range 3 {
 		if g.scale == 0 {
 			return
 		}
 		s := g.sums(g.scale, g.floor)
-		gain, scale, floor := fit(&s)
+		gain, scale, floor := s.fit(g, f)
 		if !(gain > best) {
 			return
 		}
