@@ -8,6 +8,9 @@
 //
 // Some tensors are computed: rope_freqs.weight and rope_factors_long.weight and rope_factors_short.weight have what the
 // frequencies of a rotation are divided by.
+//
+// [Settings] and [Tokenizer] make the metadata. They refuse what a file cannot say, so that llama.cpp would read another
+// model than the one that was converted.
 package names
 
 import (
