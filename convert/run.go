@@ -25,10 +25,10 @@ type Run struct {
 	Mode     stage.Mode
 	Progress Progress // may be nil
 
-	Resumed int                           // jobs that were found finished
-	Started func(finished, all int)       // told before the work starts what an earlier run left; may be nil
-	Loaded  func(s *calib.Sequences)      // told what the calibration text gave; may be nil
-	Stage   func(layer int, stage string) // told what calibration is about; may be nil
+	Resumed int                      // jobs that were found finished
+	Started func(finished, all int)  // told before the work starts what an earlier run left; may be nil
+	Loaded  func(s *calib.Sequences) // told what the calibration text gave; may be nil
+	Stage   Stage                    // told what calibration is about; may be nil
 
 	dir       *stage.Dir
 	out       *safetensors.Writer
