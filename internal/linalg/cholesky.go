@@ -131,11 +131,17 @@ func Backward(h []float64, n, threads int) (d, m []float32, err error) {
 	fit("H", len(h), n, n, n)
 	// With rows and columns in reverse order U is lower triangular. The transposition about the other diagonal puts those
 	// of a symmetric matrix in that order.
-	each(threads, n, func(units iter.Seq[int]) {
-		for i := range units {
-			for j := 0; j <= i && i+j < n-1; j++ {
-				x, y := i*n+j, (n-1-j)*n+n-1-i
-				h[x], h[y] = h[y], h[x]
+	const block = 32
+	each(threads, (n+block-1)/block, func(units iter.Seq[int]) {
+		for u := range units {
+			first, last := u*block, min((u+1)*block, n)
+			for left := 0; left < min(last, n-1-first); left += block {
+				for i := first; i < last; i++ {
+					for j := left; j < min(left+block, i+1, n-1-i); j++ {
+						x, y := i*n+j, (n-1-j)*n+n-1-i
+						h[x], h[y] = h[y], h[x]
+					}
+				}
 			}
 		}
 	})
@@ -143,15 +149,18 @@ func Backward(h []float64, n, threads int) (d, m []float32, err error) {
 		e := err.(*PivotError)
 		return nil, nil, &PivotError{n - 1 - e.Index, e.Pivot}
 	}
+	diagonal := make([]float64, n)
 	d, m = make([]float32, n), make([]float32, n*n)
-	for j := range d {
-		u := h[(n-1-j)*n+n-1-j]
-		d[j] = float32(u * u)
+	for i := range n {
+		u := h[i*n+i]
+		diagonal[i] = u
+		d[n-1-i] = float32(u * u)
 	}
 	each(threads, n, func(units iter.Seq[int]) {
 		for i := range units {
+			row := m[i*n:][:n]
 			for s, v := range h[(n-1-i)*n:][:n-i] { // u[i][n−1−s]
-				m[i*n+n-1-s] = float32(v / h[s*n+s])
+				row[n-1-s] = float32(v / diagonal[s])
 			}
 		}
 	})
