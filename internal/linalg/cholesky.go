@@ -33,14 +33,14 @@ func Cholesky(a []float64, n, threads int) error {
 	if n <= block {
 		block = innerBlock
 	}
-	return factorize(a, n, n, block, threads)
+	return factorize(a, n, block, threads)
 }
 
-// factorize is Cholesky of a matrix whose rows are lda apart, a block of columns at a time. What the columns before a block
-// contribute is subtracted when it is its turn.
-func factorize(a []float64, lda, n, block, threads int) error {
+// factorize is Cholesky, a block of columns at a time. What the columns before a block contribute is subtracted when it is
+// its turn.
+func factorize(a []float64, n, block, threads int) error {
 	if n <= innerBlock {
-		return factorizeSmall(a, lda, n)
+		return factorizeSmall(a, n)
 	}
 	var p Panels[float64]
 	square := make([]float64, block*block)
@@ -48,39 +48,39 @@ func factorize(a []float64, lda, n, block, threads int) error {
 		nb, rest := min(block, n-j), max(0, n-j-block)
 		clear(square)
 		for i := range nb {
-			copy(square[i*nb:], a[(j+i)*lda+j:][:i+1])
+			copy(square[i*nb:], a[(j+i)*n+j:][:i+1])
 		}
-		left, below := a[j*lda:], a[(n-rest)*lda:]
-		p.Pack(left, lda, true, j, nb, threads)
-		p.Multiply(Sub, square, nb, left, lda, nb, threads)
+		left, below := a[j*n:], a[(n-rest)*n:]
+		p.Pack(left, n, true, j, nb, threads)
+		p.Multiply(Sub, square, nb, left, n, nb, threads)
 		if rest > 0 {
-			p.Multiply(Sub, below[j:], lda, below, lda, rest, threads)
+			p.Multiply(Sub, below[j:], n, below, n, rest, threads)
 		}
-		if err := factorize(square, nb, nb, innerBlock, 1); err != nil {
+		if err := factorize(square, nb, innerBlock, 1); err != nil {
 			err.(*PivotError).Index += j
 			return err
 		}
 		for i := range nb {
-			copy(a[(j+i)*lda+j:], square[i*nb:][:i+1])
+			copy(a[(j+i)*n+j:], square[i*nb:][:i+1])
 		}
 		if rest > 0 {
-			p.Pack(below[j:], lda, true, nb, rest, threads)
+			p.Pack(below[j:], n, true, nb, rest, threads)
 			substitute(&p, square, nb, 0, nb, threads)
-			p.unpack(below[j:], lda, true, threads)
+			p.unpack(below[j:], n, true, threads)
 		}
 	}
 	return nil
 }
 
-// factorizeSmall is factorize row by row.
-func factorizeSmall(a []float64, lda, n int) error {
+// factorizeSmall is Cholesky row by row.
+func factorizeSmall(a []float64, n int) error {
 	for i := range n {
-		row := a[i*lda:][:i+1]
+		row := a[i*n:][:i+1]
 		for k := range i {
-			v := row[k] / a[k*lda+k]
+			v := row[k] / a[k*n+k]
 			row[k] = v
 			for j := k + 1; j < i; j++ {
-				row[j] -= float64(v * a[j*lda+k])
+				row[j] -= float64(v * a[j*n+k])
 			}
 			row[i] -= float64(v * v)
 		}
