@@ -59,21 +59,44 @@ func testGuardPagesOfTrials(t *testing.T) {
 				t.Fatalf("above, length %d: %b, want %b", n, got, want)
 			}
 
-			// Weights of any length, as part of memory of their own.
+			if a, b := active.span(scale, low, squares, sub); n > 0 {
+				c, d := span(scale, low, squares, sub)
+				sameBits(t, "span", n, []float32{a, b}, []float32{c, d})
+			}
+
+			// Weights of any length, and lanes that are half of a register of the largest.
 			for _, length := range []int{0, 1, 7, 16, 31, 48} {
-				inverse, lo, hi, w := part(1, n), part(2, n), part(4, n), part(5, length)
+				n := max(n-8, 0)
+				squares, low, plain := part(0, n), part(3, n), plain[:n]
+				inverse, lo, hi, w, v := part(1, n), part(2, n), part(4, n), part(5, length), part(6, length)
 				for i := range inverse {
 					inverse[i], lo[i], hi[i], low[i] = 1+r.Float32(), -8, 7, r.Float32()
 				}
 				for i := range w {
-					w[i] = 8 * (r.Float32() - 0.5)
+					w[i], v[i] = 8*(r.Float32()-0.5), 8*(r.Float32()-0.5)
 				}
-				active.coarse(squares, inverse, lo, hi, w)
-				coarse(plain, inverse, lo, hi, w)
+				active.coarse(squares, inverse, lo, hi, v, w)
+				coarse(plain, inverse, lo, hi, v, w)
 				sameBits(t, "coarse", n, squares, plain)
-				active.shifted(squares, inverse, lo, hi, low, w)
-				shifted(plain, inverse, lo, hi, low, w)
+				active.shifted(squares, inverse, lo, hi, low, v, w)
+				shifted(plain, inverse, lo, hi, low, v, w)
 				sameBits(t, "shifted", n, squares, plain)
+			}
+		}
+
+		for n := 0; n <= MaxTrials; n += 16 {
+			inner, outer, w := part(0, n), part(1, n), part(2, n)
+			for i := range w {
+				w[i] = r.Float32()
+			}
+			for _, high := range []float32{-1, 0.5, 2} { // none, some and all are inside
+				a, b := make([]float32, n), make([]float32, n)
+				got, want := active.split(inner, outer, w, 0.1, high), split(a, b, w, 0.1, high)
+				if got != want {
+					t.Fatalf("split, length %d: %d are inside, want %d", n, got, want)
+				}
+				sameBits(t, "split", n, inner[:got], a[:got])
+				sameBits(t, "split", n, outer[:n-got], b[:n-got])
 			}
 		}
 	}
