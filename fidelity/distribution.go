@@ -24,10 +24,7 @@ func normalize(logits []float32, scratch []float64) (distribution, error) {
 		}
 	}
 	d.most = float64(most)
-	for i, v := range logits {
-		scratch[i] = math.Exp(float64(v) - d.most)
-		d.sum += scratch[i]
-	}
+	d.sum = powers(scratch, logits, d.most)
 	if math.IsNaN(d.sum) || math.IsInf(d.sum, 0) || math.IsInf(d.most, 0) {
 		return d, fmt.Errorf("fidelity: the model's logits are not finite: its weights or scales overflow; runtime inspect looks for the tensor")
 	}
