@@ -59,7 +59,7 @@ fuzz-short:
 
 # Other people's software judges our files, in a Python environment of its own.
 interop: build
-	./interop/run.sh
+	GO=$(GO) ./interop/run.sh
 
 # One table: models that are not there, against what the machine can do, and against llama-bench where it is:
 # make bench LLAMA_CPP=/path/to/bin LLAMA_MODELS=/folder/with/tinyllama-1.1b-Q4_K_M.gguf/and/others

@@ -58,6 +58,15 @@ type calibration struct {
 	ctx   context.Context
 	pass  *calib.Pass
 	items map[string][]*Item // by the tensor of the source that they are rows of
+	loss  float64            // of the matrices so far, added up
+	count int
+}
+
+// step tells what comes next.
+func (c *calibration) step(layer int, stage string) {
+	if c.Stage != nil {
+		c.Stage(layer, stage, c.loss/float64(max(c.count, 1)))
+	}
 }
 
 // calibrate quantizes the items that need inputs.
@@ -78,7 +87,7 @@ func (r *Run) calibrate(ctx context.Context) error {
 	first, state := r.solvedLayers()
 	var err error
 	c.pass, err = calib.NewPass(r.Source, r.sequences.IDs, calib.PassConfig{Dir: r.dir.Path(), Mode: runtime.A16, Threads: r.Threads,
-		Full: r.full(), Drift: r.drifts(), Resume: first > 0, Layer: first, Step: r.Stage})
+		Full: r.full(), Drift: r.drifts(), Resume: first > 0, Layer: first, Step: c.step})
 	if err != nil {
 		return err
 	}
@@ -189,6 +198,10 @@ func (c *calibration) solve(in *calib.Input) (map[string]quant.Linear, error) {
 	}
 	jobs = jobs[:0]
 	for _, s := range list {
+		if s.Loss != nil {
+			c.loss += *s.Loss
+			c.count++
+		}
 		jobs = append(jobs, c.storing(s))
 	}
 	if err := run(c.ctx, jobs, c.Threads, c.Progress); err != nil {

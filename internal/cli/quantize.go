@@ -196,6 +196,7 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d of %d tensors and files were finished by the interrupted run\n", cmd.Name(), finished, all)
 		}
 	}}
+	r.Stage = show.stage
 	r.Loaded = func(s *calib.Sequences) {
 		if !o.quiet {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), s)
