@@ -130,7 +130,7 @@ type region struct {
 
 // open makes a file, or opens what an earlier run left.
 func (p *Pass) open(r region) error {
-	size := max(int64(p.Tokens())*int64(r.size), 1) // act is empty where all MLPs are mixtures
+	size := int64(p.Tokens()) * int64(r.size)
 	err := fs.ErrNotExist
 	if p.Resume {
 		*r.to, err = mmap.Reopen(p.file(r.name), size)

@@ -4,21 +4,18 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"nibble/build"
-	"nibble/calib"
 	"nibble/convert"
 	"nibble/formats"
 	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/internal/testmodel"
 	"nibble/quant"
-	"nibble/runtime"
 	"nibble/safetensors"
 )
 
@@ -57,48 +54,15 @@ func uneven(t testing.TB, variant string) *testmodel.Model {
 	return g
 }
 
-// scaling are settings that calibrate with tokens drawn evenly.
+// scaling are settings of the method, with enough tokens for every expert.
 func scaling(t testing.TB, src *build.Build, format string, group int) convert.Settings {
 	s := settings(t, format, group)
 	s.Spec.Method, s.Head = quant.AWQ, convert.Keep
 	if src.Row(hf.Head) != nil && !src.Arch.Tied && format != "cpu_int4" {
 		s.Head = convert.Quantize
 	}
-	r := rand.New(rand.NewPCG(1, 2))
-	q := &calib.Sequences{Source: "drawn"}
-	for range 64 {
-		ids := make([]int32, 24)
-		for i := range ids {
-			ids[i] = r.Int32N(int32(src.Arch.Vocab))
-		}
-		q.IDs = append(q.IDs, ids)
-	}
-	s.Calibration = &convert.Calibration{Settings: "drawn", Load: func(context.Context) (*calib.Sequences, error) { return q, nil }}
+	s.Calibration = random(src, 64, 24)
 	return s
-}
-
-// logits runs tokens through a model.
-func logits(t testing.TB, b *build.Build) []float32 {
-	t.Helper()
-	m, err := runtime.Load(b, runtime.Config{Mode: runtime.F32, Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	r := rand.New(rand.NewPCG(3, 4))
-	ids := make([]int32, 20)
-	for i := range ids {
-		ids[i] = r.Int32N(int32(b.Arch.Vocab))
-	}
-	session, err := m.NewSession(len(ids), runtime.KVF32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []float32
-	if err := m.Forward([]runtime.Input{{Session: session, Tokens: ids, All: true}}, func(_, _ int, l []float32) { all = append(all, l...) }); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 // scaledModel writes what a finished run's scaled model was before it was quantized: matrices in float32, norms as the build
@@ -187,7 +151,8 @@ func TestFoldingChangesNothing(t *testing.T) {
 					t.Errorf("%d matrices are scaled at %d places, the report says %d", scaled, len(folds), folded)
 				}
 			}
-			want, got := logits(t, src), logits(t, open(t, dir, hf.Options{}))
+			q, _ := random(src, 1, 20).Load(t.Context())
+			want, got := logits(t, src, q.IDs[0]), logits(t, open(t, dir, hf.Options{}), q.IDs[0])
 			var most, off float64
 			for i, v := range want {
 				most = max(most, math.Abs(float64(v)))
@@ -236,19 +201,15 @@ func TestScaledResume(t *testing.T) {
 func TestScaledFormats(t *testing.T) {
 	for i, variant := range []string{"phi3-window", "qwen3moe"} {
 		src := open(t, uneven(t, variant).Write(t), hf.Options{})
-		want := logits(t, src)
+		q, _ := random(src, 1, 20).Load(t.Context())
+		want := logits(t, src, q.IDs[0])
 		for j, f := range formats.All {
 			s := scaling(t, src, f.Name(), 16)
 			s.Calibration.Independent = (i+j)%2 == 1
 			out := filepath.Join(t.TempDir(), "out")
 			quantize(t, src, s, out)
-			var square, noise float64
-			for i, v := range logits(t, open(t, out, hf.Options{})) {
-				square += float64(want[i]) * float64(want[i])
-				noise += float64(v-want[i]) * float64(v-want[i])
-			}
-			if noise > square/8 {
-				t.Errorf("%s, %s, independent %t: noise %.3g", variant, f.Name(), s.Calibration.Independent, noise/square)
+			if noise := apart(logits(t, open(t, out, hf.Options{}), q.IDs[0]), want); noise > 1./8 {
+				t.Errorf("%s, %s, independent %t: noise %.3g", variant, f.Name(), s.Calibration.Independent, noise)
 			}
 		}
 	}
