@@ -26,6 +26,12 @@ var Methods = []string{RTN, Shrink, Search, AWQ, GPTQ, Best}
 // Calibrated reports whether the method needs inputs.
 func (s Spec) Calibrated() bool { return s.Method == AWQ || s.Method == GPTQ || s.Method == Best }
 
+// Scales reports whether the method scales inputs and weights against one another.
+func (s Spec) Scales() bool { return s.Method == AWQ || s.Method == Best }
+
+// FeedsBack reports whether the method passes errors on to columns that are not quantized yet.
+func (s Spec) FeedsBack() bool { return s.Method == GPTQ || s.Method == Best }
+
 // Plain returns the spec of the search by which a calibrated method finds the parameters of a group; any other spec as it is.
 func (s Spec) Plain() Spec {
 	if s.Calibrated() {
