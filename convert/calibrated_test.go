@@ -76,6 +76,9 @@ func apart(a, b []float32) float64 {
 func TestCalibratedArchitectures(t *testing.T) {
 	var rtn, gptq, best float64
 	for i, variant := range testmodel.Variants(t) {
+		if i/3%every != 0 {
+			continue
+		}
 		t.Run(variant, func(t *testing.T) {
 			src := open(t, testmodel.Golden(t, variant).Write(t), hf.Options{})
 			format := []string{"gptq", "awq", "compressed-tensors", "cpu_int4"}[i%4]
@@ -145,8 +148,8 @@ func TestCalibratedResume(t *testing.T) {
 	quantize(t, src, s, whole)
 	want := digests(t, whole)
 	stopped := 0
-	for stop := 6; stop < 60; stop += 5 {
-		for _, damage := range []string{"", "h0", "float-h1", "all"} {
+	for i, damage := range []string{"", "h0", "float-h1", "all"} {
+		for stop := 8 + i; stop < 60; stop += 11 {
 			out := filepath.Join(t.TempDir(), "out")
 			if !interrupt(t, src, s, out, stop) {
 				continue
