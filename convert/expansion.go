@@ -27,7 +27,7 @@ type Expansion struct {
 	Files   []File
 	Notes   []string
 
-	report *Report             // of the build; nil if it has none
+	report *Report                  // of the build; nil if it has none
 	stated map[string]*ReportTensor // what the report states of a module
 	pieces []piece
 	texts  []text
