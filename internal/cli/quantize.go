@@ -42,6 +42,7 @@ type quantizeOptions struct {
 	nonFinite, dry, resume bool
 	textCheck              textCheck
 	calibration            calibration
+	sensitivity            sensitivity
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -60,7 +61,8 @@ before any weight is read; the output appears under its name only when it is who
   quantize --scheme W8A8 --dry-run                        # every file with its exact size, nothing written
   quantize ./Llama-3.2-1B -o ./out --format gptq          # your model: symmetric, for vLLM's AMX path
   quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
-  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption`,
+  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
+  quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
 	}
@@ -95,6 +97,7 @@ before any weight is read; the output appears under its name only when it is who
 	f.StringVar(&o.memory, "max-memory", "", "most memory to use beside the page cache, like 300MiB")
 	f.BoolVar(&o.nonFinite, "allow-nonfinite", false, "keep tensors with NaN or infinity as they are instead of stopping")
 	o.calibration.register(cmd)
+	o.sensitivity.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
@@ -147,6 +150,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if o.resume && o.overwrite {
 		return usagef("--resume and --overwrite exclude each other")
 	}
+	if err := o.sensitivity.check(cmd); err != nil {
+		return err
+	}
 	folder, name, err := openModel(args)
 	if err != nil {
 		return err
@@ -156,9 +162,18 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		return err
 	}
 	defer b.Set.Close()
+	if o.sensitivity.file != "" {
+		if err := o.sensitivity.place(folder.Path, o.overwrite); err != nil {
+			return err
+		}
+		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
+	}
 	s, err := o.settings(cmd, b)
 	if err != nil {
 		return err
+	}
+	if o.sensitivity.file != "" {
+		return o.analyze(cmd, b, s)
 	}
 	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
 		return err
