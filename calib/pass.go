@@ -37,6 +37,9 @@ type Pass struct {
 	regions     []*mmap.Region
 	names       []string // of their files
 	float       *float   // the float model's; nil without Drift
+
+	receive func(l *runtime.Lane, i int) error // makes the present input of sequence i anew
+	divisor []float32                          // of the float model's inputs of the next matrices; nil: 1
 }
 
 // PassConfig says how a pass is made.
@@ -59,6 +62,10 @@ type Input struct {
 	Plain         *Moment // every token counts alike
 	Received      *Moment // every token counts as much as the attention that it receives: for k and v; nil elsewhere
 	Diagonal      bool    // so few tokens came that nothing but the diagonal is of use
+
+	// Ahead returns the moment of what o receives behind float q, k and v, or down behind float gate and up, on the first tokens.
+	// It may be called until the matrices are replaced, and is nil for others.
+	Ahead func() (*Moment, error)
 }
 
 // Solve quantizes matrices, and returns those that are to take the place of rows of the table, by name.
@@ -266,6 +273,7 @@ func (p *Pass) solve(solve Solve, in *Input, stage string) error {
 	if p.Step != nil {
 		p.Step(in.Layer, stage)
 	}
+	p.divisor = nil
 	linears, err := solve(in)
 	if err != nil || len(linears) == 0 {
 		return err
@@ -299,23 +307,29 @@ func (p *Pass) attention(ctx context.Context, solve Solve) error {
 	d, q, _ := sizes(p.src.Arch)
 	h, next, x, att := p.h.Floats(), p.next.Floats(), p.x.Bytes(), p.ctx.Bytes()
 	mass := make([]float32, p.Tokens())
+	p.receive = func(l *runtime.Lane, i int) error {
+		l.AttentionInput(rowsOf(p, x, i, 2*d), rowsOf(p, h, i, d))
+		return nil
+	}
 	err := p.sequences(ctx, func(l *runtime.Lane, i int) error {
-		in := rowsOf(p, x, i, 2*d)
-		l.AttentionInput(in, rowsOf(p, h, i, d))
-		l.Attend(nil, rowsOf(p, mass, i, 1), in)
+		if err := p.receive(l, i); err != nil {
+			return err
+		}
+		l.Attend(nil, rowsOf(p, mass, i, 1), rowsOf(p, x, i, 2*d))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	in := &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.Q, hf.K, hf.V, hf.QKV), Tokens: p.Tokens()}
+	in.Ahead = p.ahead(ctx, att, q, func(l *runtime.Lane, i int) { l.Attend(rowsOf(p, att, i, 2*q), nil, rowsOf(p, x, i, 2*d)) })
 	in.Plain, in.Received = p.moment(x, d, nil), p.moment(x, d, mass)
 	if p.float != nil {
 		if err := p.floatContext(ctx); err != nil {
 			return err
 		}
-		in.Plain.drift(p.float.x.Bytes(), x, nil, p.Threads)
-		in.Received.drift(p.float.x.Bytes(), x, mass, p.Threads)
+		in.Plain.drift(p.float.x.Bytes(), x, nil, nil, p.Threads)
+		in.Received.drift(p.float.x.Bytes(), x, mass, nil, p.Threads)
 	}
 	if err := p.solve(solve, in, "q, k, v"); err != nil {
 		return err
@@ -329,7 +343,7 @@ func (p *Pass) attention(ctx context.Context, solve Solve) error {
 	}
 	in = &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.O), Tokens: p.Tokens(), Plain: p.moment(att, q, nil)}
 	if p.float != nil {
-		in.Plain.drift(p.float.ctx.Bytes(), att, nil, p.Threads)
+		in.Plain.drift(p.float.ctx.Bytes(), att, nil, p.divisor, p.Threads)
 		if err := p.floatAttention(ctx); err != nil {
 			return err
 		}
@@ -353,8 +367,13 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 	f := down[0].In()
 	x, next, act := p.x.Bytes(), p.next.Floats(), p.act.Bytes()[:p.Tokens()*2*f]
 	in := &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.Gate, hf.Up, hf.GateUp), Tokens: p.Tokens(), Plain: p.moment(x, d, nil)}
+	p.receive = func(l *runtime.Lane, i int) error {
+		l.MLPInput(rowsOf(p, x, i, 2*d), rowsOf(p, next, i, d))
+		return nil
+	}
+	in.Ahead = p.ahead(ctx, act, f, func(l *runtime.Lane, i int) { l.Expand(rowsOf(p, act, i, 2*f), -1, rowsOf(p, x, i, 2*d)) })
 	if p.float != nil {
-		in.Plain.drift(p.float.x.Bytes(), x, nil, p.Threads)
+		in.Plain.drift(p.float.x.Bytes(), x, nil, nil, p.Threads)
 		if err := p.floatExpand(ctx, f); err != nil {
 			return err
 		}
@@ -371,7 +390,7 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 	}
 	in = &Input{Layer: p.layer, Expert: -1, Tensors: down, Tokens: p.Tokens(), Plain: p.moment(act, f, nil)}
 	if p.float != nil {
-		in.Plain.drift(p.float.act.Bytes()[:len(act)], act, nil, p.Threads)
+		in.Plain.drift(p.float.act.Bytes()[:len(act)], act, nil, p.divisor, p.Threads)
 		if err := p.floatContract(ctx, f); err != nil {
 			return err
 		}
@@ -391,10 +410,11 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 // Head shows the head what it receives. It takes part behind the last layer.
 func (p *Pass) Head(ctx context.Context, head []hf.Tensor, solve Solve) error {
 	d := p.src.Arch.Hidden
-	err := p.sequences(ctx, func(l *runtime.Lane, i int) error {
+	p.receive = func(l *runtime.Lane, i int) error {
 		l.HeadInput(rowsOf(p, p.x.Bytes(), i, 2*d), rowsOf(p, p.h.Floats(), i, d))
 		return nil
-	})
+	}
+	err := p.sequences(ctx, p.receive)
 	if err != nil {
 		return err
 	}

@@ -56,11 +56,19 @@ func NewQuantizeCommand() *cobra.Command {
 MODEL is a Hugging Face folder, a .safetensors file beside its config.json, or a hub id found in the local cache.
 Without one the built-in demo model is quantized. The plan is made and checked against the rules of the target loader
 before any weight is read; the output appears under its name only when it is whole; an interrupted run goes on with
---resume.`,
+--resume.
+
+Methods from the cheapest to the best: rtn rounds to nearest; search (the default) tries many scales and refines, in seconds; shrink is the
+search of other cpu_int4 exporters. With text, search weighs errors by the inputs of every matrix; awq scales inputs and weights
+against one another first; gptq passes errors on to columns that are still to come; best also makes up for what the layers before have
+lost. Those run the text (--calib, or what the model writes itself) through the model: about as long as a prompt of all its
+tokens, best twice that.`,
 		Example: `  quantize --format awq --group 128                       # the demo, into ./demo-awq-g128
   quantize --scheme W8A8 --dry-run                        # every file with its exact size, nothing written
   quantize ./Llama-3.2-1B -o ./out --format gptq          # your model: symmetric, for vLLM's AMX path
   quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
+  quantize --format gptq --method gptq --samples 16       # the demo, calibrated on text that it writes itself
+  quantize ./model --method best --calib text.jsonl       # the best build, from text of your own
   quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
   quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
 		Args: noMore(1),
