@@ -3,9 +3,11 @@ package convert_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,7 +119,10 @@ func TestFoldingChangesNothing(t *testing.T) {
 		"mixtral-fused":     2 * (2 + 4), // a norm, v, and up of four experts; a router reads the other norm
 		"qwen3moe-fused":    2*(2+6) + 4, // the layer between has no experts
 	}
-	for variant := range places {
+	for i, variant := range slices.Sorted(maps.Keys(places)) {
+		if i%every != 0 {
+			continue
+		}
 		t.Run(variant, func(t *testing.T) {
 			g := uneven(t, variant)
 			src := open(t, g.Write(t), hf.Options{})

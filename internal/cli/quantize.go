@@ -42,6 +42,7 @@ type quantizeOptions struct {
 	nonFinite, dry, resume bool
 	textCheck              textCheck
 	calibration            calibration
+	sensitivity            sensitivity
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -68,7 +69,8 @@ tokens, best twice that.`,
   quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
   quantize --format gptq --method gptq --samples 16       # the demo, calibrated on text that it writes itself
   quantize ./model --method best --calib text.jsonl       # the best build, from text of your own
-  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption`,
+  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
+  quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
 	}
@@ -103,6 +105,7 @@ tokens, best twice that.`,
 	f.StringVar(&o.memory, "max-memory", "", "most memory to use beside the page cache, like 300MiB")
 	f.BoolVar(&o.nonFinite, "allow-nonfinite", false, "keep tensors with NaN or infinity as they are instead of stopping")
 	o.calibration.register(cmd)
+	o.sensitivity.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
@@ -155,6 +158,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if o.resume && o.overwrite {
 		return usagef("--resume and --overwrite exclude each other")
 	}
+	if err := o.sensitivity.check(cmd); err != nil {
+		return err
+	}
 	folder, name, err := openModel(args)
 	if err != nil {
 		return err
@@ -164,9 +170,18 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		return err
 	}
 	defer b.Set.Close()
+	if o.sensitivity.file != "" {
+		if err := o.sensitivity.place(folder.Path, o.overwrite); err != nil {
+			return err
+		}
+		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
+	}
 	s, err := o.settings(cmd, b)
 	if err != nil {
 		return err
+	}
+	if o.sensitivity.file != "" {
+		return o.analyze(cmd, b, s)
 	}
 	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
 		return err
