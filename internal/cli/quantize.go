@@ -17,6 +17,7 @@ import (
 	"nibble/convert"
 	"nibble/fidelity"
 	"nibble/formats"
+	"nibble/gguf/view"
 	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/loader"
@@ -40,6 +41,7 @@ type quantizeOptions struct {
 	scale, signed          string
 	memory                 string
 	nonFinite, dry, resume bool
+	requantize             bool
 	textCheck              textCheck
 	calibration            calibration
 }
@@ -94,6 +96,7 @@ before any weight is read; the output appears under its name only when it is who
 	f.StringVar(&o.signed, "signed-scale", "auto", "auto, on, off: allow negative scales on symmetric grids, which use the longer side of the grid for either sign")
 	f.StringVar(&o.memory, "max-memory", "", "most memory to use beside the page cache, like 300MiB")
 	f.BoolVar(&o.nonFinite, "allow-nonfinite", false, "keep tensors with NaN or infinity as they are instead of stopping")
+	f.BoolVar(&o.requantize, "allow-requantize", false, "take a GGUF file that is quantized already for a source")
 	o.calibration.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
@@ -147,7 +150,10 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if o.resume && o.overwrite {
 		return usagef("--resume and --overwrite exclude each other")
 	}
-	folder, name, err := openModel(args)
+	if err := o.requantizes(args); err != nil {
+		return err
+	}
+	folder, name, err := openFloats(args)
 	if err != nil {
 		return err
 	}
@@ -185,6 +191,18 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		debug.SetMemoryLimit(plan.MaxMemory)
 	}
 	return write(cmd, o, plan)
+}
+
+// requantizes refuses a source that is quantized already, unless that is allowed.
+func (o *quantizeOptions) requantizes(args []string) error {
+	if len(args) == 0 || !isGGUF(args[0]) || o.requantize {
+		return nil
+	}
+	tensor, kind, err := view.Lossy(args[0])
+	if err == nil && tensor != "" {
+		err = fmt.Errorf("%s: %s is %s: to quantize a second time loses more than once; --allow-requantize does it", args[0], tensor, kind)
+	}
+	return inputError(err)
 }
 
 // write does what was planned and prints the outcome.
