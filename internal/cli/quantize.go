@@ -44,6 +44,7 @@ type quantizeOptions struct {
 	requantize             bool
 	textCheck              textCheck
 	calibration            calibration
+	gguf                   ggufOptions
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -52,9 +53,9 @@ func NewQuantizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quantize [MODEL]",
 		Short: "Turn a bf16 checkpoint into a 4-bit or 8-bit build",
-		Long: `Turn a bf16 (f16, f32) checkpoint into a build that a server loads: GPTQ, AWQ, compressed-tensors or cpu_int4.
+		Long: `Turn a bf16 (f16, f32) checkpoint into a build that a server loads: GPTQ, AWQ, compressed-tensors, cpu_int4 or GGUF.
 
-MODEL is a Hugging Face folder, a .safetensors file beside its config.json, or a hub id found in the local cache.
+MODEL is a Hugging Face folder, a .safetensors file beside its config.json, a GGUF file, or a hub id found in the local cache.
 Without one the built-in demo model is quantized. The plan is made and checked against the rules of the target loader
 before any weight is read; the output appears under its name only when it is whole; an interrupted run goes on with
 --resume.`,
@@ -62,7 +63,9 @@ before any weight is read; the output appears under its name only when it is who
   quantize --scheme W8A8 --dry-run                        # every file with its exact size, nothing written
   quantize ./Llama-3.2-1B -o ./out --format gptq          # your model: symmetric, for vLLM's AMX path
   quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
-  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption`,
+  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
+  quantize --format gguf --type q4_k_m                    # the demo, into ./demo-q4_k_m.gguf
+  quantize ./model --format gguf --type q4_0 --calib wiki.txt -o model.gguf`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
 	}
@@ -77,7 +80,7 @@ before any weight is read; the output appears under its name only when it is who
 		targets = append(targets, string(t))
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(names, ", "))
+	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(append(names, ggufFormat), ", "))
 	f.StringVar(&o.scheme, "scheme", "", "preset, implies --format compressed-tensors: W4A16, W4A16_ASYM, W8A16, W8A8")
 	f.IntVarP(&o.group, "group", "g", 128, "weights that share a scale, -1 for whole rows")
 	f.IntVarP(&o.bits, "bits", "b", 4, "bits of a weight: 4, or 8 where the format has it")
@@ -97,6 +100,7 @@ before any weight is read; the output appears under its name only when it is who
 	f.StringVar(&o.memory, "max-memory", "", "most memory to use beside the page cache, like 300MiB")
 	f.BoolVar(&o.nonFinite, "allow-nonfinite", false, "keep tensors with NaN or infinity as they are instead of stopping")
 	f.BoolVar(&o.requantize, "allow-requantize", false, "take a GGUF file that is quantized already for a source")
+	o.gguf.register(cmd)
 	o.calibration.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
@@ -162,6 +166,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		return err
 	}
 	defer b.Set.Close()
+	if o.format == ggufFormat {
+		return o.writeGGUF(cmd, b, name)
+	}
 	s, err := o.settings(cmd, b)
 	if err != nil {
 		return err
