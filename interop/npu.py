@@ -160,13 +160,13 @@ apart, lost, simulated = sqnr(trace["codes"], got), sqnr(trace["float"], got), s
 print(f"{folder}: {len(tokens)} tokens, {prompt} of them as a prompt: {lost:.2f} dB from the float model, {simulated:.2f} dB in the simulation; "
       f"the two are {apart:.2f} dB, at most {np.abs(got - trace['codes']).max() / report['logits_step']:.0f} steps of the logits, apart")
 # Rounding ties that fall differently spread through the layers, but are small beside what quantization does.
-if abs(lost - simulated) > 0.5 or apart < lost + 6:
+if abs(lost - simulated) > 0.5 or apart < min(lost + 6, 55):
     sys.exit(f"{folder}: the simulation does not predict ONNX Runtime")
 if os.path.exists(os.path.join(folder, "decode_float.onnx")):
     aimet = chain("_float", False)
     same = sqnr(trace["float"], aimet)
     print(f"{folder}: the float graph is {same:.1f} dB from the float model")
-    if same < 60:  # LpNormalization has no epsilon
+    if same < 50:  # LpNormalization has no epsilon
         sys.exit("the float graph is another model")
     for name in ["prefill", "decode"]:
         check = json.load(open(os.path.join(folder, name + "_float.encodings")))
@@ -182,6 +182,7 @@ if os.path.exists(os.path.join(folder, "decode_float.onnx")):
                 assert len(e["scale"]) == len(e["offset"]) and all(x > 0 for x in e["scale"])
                 assert all(-(2 ** e["bw"]) < o <= 0 for o in e["offset"])
                 if e["enc_type"] == "PER_CHANNEL":
-                    assert len(e["scale"]) == known[e["name"]][1] and set(e["offset"]) == {-(2 ** (e["bw"] - 1))}
+                    shape = known[e["name"]]
+                    assert len(e["scale"]) == shape[0 if len(shape) == 4 else 1] and set(e["offset"]) == {-(2 ** (e["bw"] - 1))}
                 else:
                     assert e["enc_type"] == "PER_TENSOR" and len(e["scale"]) == 1

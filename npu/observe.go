@@ -118,7 +118,7 @@ func (r *Range) leastError(steps float64) (lo, hi float64) {
 			}
 			x := r.center(j)
 			d := max(a-x, x-b, 0)
-			sum += float64(n) * (d*d + step*step/12)
+			sum += float64(float64(n) * (float64(d*d) + float64(step*step)/12))
 		}
 		if sum < best {
 			best, lo, hi = sum, a, b

@@ -36,9 +36,8 @@ func compute(n *Node, dst []float32, in [][]float32, quantized bool) {
 	case "Sigmoid":
 		kernel.Sigmoids(dst, x)
 	case "Tanh":
-		for i, v := range x {
-			dst[i] = float32(math.Tanh(float64(v)))
-		}
+		copy(dst, x)
+		kernel.Softcaps(dst, 1)
 	case "Gelu":
 		if n.Tanh {
 			kernel.GELUTanhs(dst, x)

@@ -35,7 +35,7 @@ func (t *exportText) register(cmd *cobra.Command) {
 	f.IntVar(&t.Samples, "samples", 0, "sequences for the ranges (default 16; 3 for large models)")
 	f.IntVar(&t.Length, "seqlen", 0, "tokens of a sequence (default: three prefills, or one for large models, and what runs one by one)")
 	f.IntVar(&t.holdout, "holdout", 0, "more sequences, on which the graphs are measured (default 4; 1 for large models)")
-	f.IntVar(&t.decode, "decode", 32, "tokens at the end of a held-out sequence that run one by one")
+	f.IntVar(&t.decode, "decode", 64, "tokens at the end of a held-out sequence that run one by one")
 	f.Uint64Var(&t.Seed, "calib-seed", 1, "which sequences are taken of a text, or written by the model")
 	f.StringVar(&t.chat, "calib-chat", "auto", "auto, on, off: write text with the model's chat template (auto: if it has one)")
 }
