@@ -169,11 +169,23 @@ func (g *Graph) concat(name string, axis int, list ...*Value) *Value {
 	shape[axis] = 0
 	for _, v := range list {
 		shape[axis] += v.Shape[axis]
-		v.Enc = list[0].Enc
+		g.tie(v.Enc, list[0].Enc)
 	}
 	n := g.move("Concat", name, shape, list...)
 	n.Axis = axis
 	return n.Out
+}
+
+// tie gives everything that has one encoding another one.
+func (g *Graph) tie(from, to string) {
+	if from == to {
+		return
+	}
+	for _, v := range g.values {
+		if v.Enc == from {
+			v.Enc = to
+		}
+	}
 }
 
 // binary is Add, Sub or Mul with broadcasting.

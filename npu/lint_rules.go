@@ -121,7 +121,7 @@ func (l *linter) node(n *onnx.Node) {
 	for i, name := range n.In {
 		switch p := l.producer[name]; {
 		case name == "" || l.integer(name):
-		case p != nil && p.Op == "DequantizeLinear":
+		case p != nil && p.Op == "DequantizeLinear" && len(p.In) > 1:
 			in[i] = l.grid(p)
 		case l.constants[name] != nil && l.constants[name].Type == onnx.Int32: // a bias
 		default:

@@ -299,6 +299,9 @@ func (d *decoder) tensor(f field) (t Tensor) {
 		}
 	}
 	if external {
+		if x.Location == "" {
+			d.fail(start, "tensor %q has external data nowhere", clip(t.Name))
+		}
 		t.External = &x
 	}
 	return t
