@@ -83,7 +83,7 @@ func Symmetric(d DType, most float64) Encoding {
 // Range returns the values that the ends of the grid stand for.
 func (e Encoding) Range() (lo, hi float32) {
 	least, most := e.Type.limits()
-	return (least - float32(e.Zero)) * e.Scale, (most - float32(e.Zero)) * e.Scale
+	return float32((least - float32(e.Zero)) * e.Scale), float32((most - float32(e.Zero)) * e.Scale)
 }
 
 // Code is the code of a value.

@@ -14,13 +14,12 @@ import (
 // Model is a checkpoint seen as what graphs need: every matrix with its place, every vector in memory.
 type Model struct {
 	*hf.Architecture
-	set     *safetensors.Set
-	layers  []block
-	embed   *hf.Tensor
-	head    matrix
-	final   []float32
-	ropes   []*hf.Rope
-	windows []int // the different ones of sliding layers, in the order of the layers
+	set    *safetensors.Set
+	layers []block
+	embed  *hf.Tensor
+	head   matrix
+	final  []float32
+	ropes  []*hf.Rope
 }
 
 // matrix is rows of a tensor, and its bias.

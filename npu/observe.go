@@ -78,7 +78,7 @@ func (r *Range) merge(o *Range) {
 
 // center is the middle of a bin.
 func (r *Range) center(i int) float64 {
-	return (float64(i-bins/2) + 0.5) * math.Ldexp(2.0/bins, r.exponent)
+	return float64((float64(i-bins/2) + 0.5) * math.Ldexp(2.0/bins, r.exponent))
 }
 
 // percentile is the range without the share of values that lies outside on either side.
@@ -109,7 +109,7 @@ func (r *Range) leastError(steps float64) (lo, hi float64) {
 	best := math.Inf(1)
 	for i := range 80 {
 		f := 1 - float64(i)/100
-		a, b := r.Lo*f, r.Hi*f
+		a, b := float64(r.Lo*f), float64(r.Hi*f)
 		step := (max(b, 0) - min(a, 0)) / steps
 		var sum float64
 		for j, n := range r.counts {
@@ -151,7 +151,7 @@ func (r *RangeRule) choose(x *Range, d DType) (lo, hi float64) {
 		lo, hi = x.leastError(float64(most - least))
 	}
 	if d == Uint16 || d == Int16 {
-		lo, hi = lo*r.Headroom, hi*r.Headroom
+		lo, hi = float64(lo*r.Headroom), float64(hi*r.Headroom)
 	}
 	return lo, hi
 }

@@ -10,7 +10,7 @@ import (
 // Cost is what quantizing one tensor, and nothing else, does to the logits.
 type Cost struct {
 	Name  string  `json:"name"` // of an encoding, or of a matrix
-	Kind  string  `json:"kind"` // activation, cache, matrix
+	Kind  string  `json:"kind"` // activation, constant, cache, matrix
 	SQNR  Decibel `json:"logits_sqnr_db"`
 	Share float64 `json:"share"` // of the noise of all together
 }
@@ -28,6 +28,8 @@ func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantize
 		switch {
 		case v.Kind == Weight:
 			name, kind = v.Param.Name, "matrix"
+		case v.Kind == Constant:
+			kind = "constant"
 		case v.Class == Cached:
 			kind = "cache"
 		}
