@@ -45,7 +45,7 @@ type piece struct {
 // NewExpansion plans the expansion of a build.
 func NewExpansion(b *build.Build, dtype safetensors.DType, maxShard int64) (*Expansion, error) {
 	switch {
-	case b.Reader == nil:
+	case b.Reader == nil && b.Origin == nil:
 		return nil, fmt.Errorf("convert: %s is not quantized: nothing to expand", b.In("config.json"))
 	case len(b.Defects) > 0:
 		return nil, fmt.Errorf("convert: %s: %w", b.In(b.Folder.Weights), b.Defects[0])
