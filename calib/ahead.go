@@ -29,27 +29,18 @@ func (p *Pass) SetNorm(ctx context.Context, t *hf.Tensor, weight []float32) erro
 	return p.sequences(ctx, p.receive)
 }
 
-// Divide says that matrices which Solve is about to return make what o, or down, receives smaller than those of the float model
-// do: by a factor for every column, which the drift of that input is not to show.
-func (p *Pass) Divide(s []float32) { p.divisor = s }
-
-// Scaled returns the moment of x/s, for a divisor of every column.
+// Scaled returns the moment of x/s, for a divisor of every column, without a drift.
 func (m *Moment) Scaled(s []float32) *Moment {
 	c := *m
-	c.Diag = make([]float64, m.K)
+	c.Diag, c.Drift = make([]float64, m.K), nil
 	for i, v := range m.Diag {
 		c.Diag[i] = v / float64(float64(s[i])*float64(s[i]))
 	}
-	scaled := func(a []float64) []float64 {
-		if a == nil {
-			return nil
+	if m.Second != nil {
+		c.Second = make([]float64, len(m.Second))
+		for i, v := range m.Second {
+			c.Second[i] = v / float64(float64(s[i/m.K])*float64(s[i%m.K]))
 		}
-		b := make([]float64, len(a))
-		for i, v := range a {
-			b[i] = v / float64(float64(s[i/m.K])*float64(s[i%m.K]))
-		}
-		return b
 	}
-	c.Second, c.Drift = scaled(m.Second), scaled(m.Drift)
 	return &c
 }

@@ -93,9 +93,9 @@ func (m *floatExperts) run(ctx context.Context, p *Pass, e int) error {
 	return err
 }
 
-// drift fills Drift, (1/Σω) Σ_t ω_t (y_t − x_t) x_tᵀ of the inputs y of the float model, from rows of bfloat16. A divisor is
-// one for each column of y, or nil for ones. Products of a chunk of rows are added up in float32, those of the chunks in float64.
-func (m *Moment) drift(y, x []byte, weights, divisor []float32, threads int) {
+// drift fills Drift, (1/Σω) Σ_t ω_t (y_t − x_t) x_tᵀ of the inputs y of the float model, from rows of bfloat16. Products of a
+// chunk of rows are added up in float32, those of the chunks in float64.
+func (m *Moment) drift(y, x []byte, weights []float32, threads int) {
 	const rows = linalg.MomentChunk
 	k := m.K
 	m.Drift = make([]float64, k*k)
@@ -108,9 +108,6 @@ func (m *Moment) drift(y, x []byte, weights, divisor []float32, threads int) {
 			to := right[t*k : (t+1)*k]
 			kernel.WidenBF16(to, x[at:])
 			kernel.WidenBF16(row, y[at:])
-			for i, s := range divisor {
-				row[i] /= s
-			}
 			w := float32(1)
 			if weights != nil {
 				w = weights[t0+t]

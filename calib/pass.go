@@ -2,11 +2,7 @@ package calib
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -39,7 +35,6 @@ type Pass struct {
 	float       *float   // the float model's; nil without Drift
 
 	receive func(l *runtime.Lane, i int) error // makes the present input of sequence i anew
-	divisor []float32                          // of the float model's inputs of the next matrices; nil: 1
 }
 
 // PassConfig says how a pass is made.
@@ -121,72 +116,8 @@ func NewPass(b *build.Build, ids [][]int32, c PassConfig) (*Pass, error) {
 	return p, nil
 }
 
-// region is a file of a pass, with the bytes that a token takes in it.
-type region struct {
-	to   **mmap.Region
-	name string
-	size int
-}
-
-// open makes a file, or opens what an earlier run left.
-func (p *Pass) open(r region) error {
-	size := int64(p.Tokens()) * int64(r.size)
-	err := fs.ErrNotExist
-	if p.Resume {
-		*r.to, err = mmap.Reopen(p.file(r.name), size)
-	}
-	if err != nil {
-		*r.to, err = mmap.Create(p.file(r.name), size)
-	}
-	if err == nil {
-		p.regions = append(p.regions, *r.to)
-		p.names = append(p.names, r.name)
-	}
-	return err
-}
-
-// swap exchanges the residual streams before and behind a layer, as every layer does at its end.
-func (p *Pass) swap() {
-	p.h, p.next = p.next, p.h
-	if o := p.float; o != nil {
-		o.h, o.next = o.next, o.h
-	}
-}
-
-// file returns the path of one of the files.
-func (p *Pass) file(name string) string { return filepath.Join(p.Dir, ".nibble-"+name) }
-
 // Tokens returns the number of tokens of all sequences.
 func (p *Pass) Tokens() int { return p.starts[len(p.starts)-1] }
-
-// State returns the residual streams before the next layer: what a run that goes on needs.
-func (p *Pass) State() [][]byte {
-	if p.float != nil {
-		return [][]byte{p.h.Bytes(), p.float.h.Bytes()}
-	}
-	return [][]byte{p.h.Bytes()}
-}
-
-// Leave ends the pass and keeps the files for a run that goes on.
-func (p *Pass) Leave() error {
-	p.stages.Close()
-	var errs []error
-	for _, r := range p.regions {
-		errs = append(errs, r.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// Close ends the pass and removes the files.
-func (p *Pass) Close() error {
-	errs := []error{p.Leave()}
-	for _, name := range p.names {
-		if err := os.Remove(p.file(name)); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // rowsOf returns what belongs to sequence i of rows of width elements.
 func rowsOf[T any](p *Pass, x []T, i, width int) []T {
@@ -273,7 +204,6 @@ func (p *Pass) solve(solve Solve, in *Input, stage string) error {
 	if p.Step != nil {
 		p.Step(in.Layer, stage)
 	}
-	p.divisor = nil
 	linears, err := solve(in)
 	if err != nil || len(linears) == 0 {
 		return err
@@ -328,8 +258,8 @@ func (p *Pass) attention(ctx context.Context, solve Solve) error {
 		if err := p.floatContext(ctx); err != nil {
 			return err
 		}
-		in.Plain.drift(p.float.x.Bytes(), x, nil, nil, p.Threads)
-		in.Received.drift(p.float.x.Bytes(), x, mass, nil, p.Threads)
+		in.Plain.drift(p.float.x.Bytes(), x, nil, p.Threads)
+		in.Received.drift(p.float.x.Bytes(), x, mass, p.Threads)
 	}
 	if err := p.solve(solve, in, "q, k, v"); err != nil {
 		return err
@@ -343,7 +273,7 @@ func (p *Pass) attention(ctx context.Context, solve Solve) error {
 	}
 	in = &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.O), Tokens: p.Tokens(), Plain: p.moment(att, q, nil)}
 	if p.float != nil {
-		in.Plain.drift(p.float.ctx.Bytes(), att, nil, p.divisor, p.Threads)
+		in.Plain.drift(p.float.ctx.Bytes(), att, nil, p.Threads)
 		if err := p.floatAttention(ctx); err != nil {
 			return err
 		}
@@ -373,7 +303,7 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 	}
 	in.Ahead = p.ahead(ctx, act, f, func(l *runtime.Lane, i int) { l.Expand(rowsOf(p, act, i, 2*f), -1, rowsOf(p, x, i, 2*d)) })
 	if p.float != nil {
-		in.Plain.drift(p.float.x.Bytes(), x, nil, nil, p.Threads)
+		in.Plain.drift(p.float.x.Bytes(), x, nil, p.Threads)
 		if err := p.floatExpand(ctx, f); err != nil {
 			return err
 		}
@@ -390,7 +320,7 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 	}
 	in = &Input{Layer: p.layer, Expert: -1, Tensors: down, Tokens: p.Tokens(), Plain: p.moment(act, f, nil)}
 	if p.float != nil {
-		in.Plain.drift(p.float.act.Bytes()[:len(act)], act, nil, p.divisor, p.Threads)
+		in.Plain.drift(p.float.act.Bytes()[:len(act)], act, nil, p.Threads)
 		if err := p.floatContract(ctx, f); err != nil {
 			return err
 		}

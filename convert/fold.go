@@ -171,9 +171,6 @@ func (c *calibration) divideRows(in *calib.Input, f *fold) error {
 	rows := ones(f.from.N)
 	copy(rows[f.first:], awq.Candidate(variance, best))
 	c.scalingOf(f.from).rows = rows
-	if !c.Calibration.Independent {
-		c.pass.Divide(candidates[best])
-	}
 	return nil
 }
 

@@ -126,7 +126,11 @@ func TestFoldingChangesNothing(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			g := uneven(t, variant)
 			src := open(t, g.Write(t), hf.Options{})
-			plan, err := convert.NewPlan(src, scaling(t, src, "gptq", 8)) // divides all widths
+			s := scaling(t, src, "gptq", 8) // divides all widths
+			if variant == "qwen3" || variant == "gemma2" {
+				s.Spec.Method = quant.Both
+			}
+			plan, err := convert.NewPlan(src, s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,5 +221,38 @@ func TestScaledFormats(t *testing.T) {
 				t.Errorf("%s, %s, independent %t: noise %.3g", variant, f.Name(), s.Calibration.Independent, noise)
 			}
 		}
+	}
+}
+
+// Of a build with scaled matrices the others are compared with the original weight by weight, and give what the report says.
+func TestScaledAgainst(t *testing.T) {
+	src := open(t, uneven(t, "qwen2").Write(t), hf.Options{})
+	out := filepath.Join(t.TempDir(), "out")
+	_, report := quantize(t, src, scaling(t, src, "gptq", 16), out)
+	alike := map[string]bool{}
+	for _, x := range report.Tensors {
+		if x.Method == quant.AWQ && !x.Folded {
+			alike[x.Name] = true
+		}
+	}
+	if !alike["model.layers.0.self_attn.o_proj"] || alike["model.layers.0.self_attn.v_proj"] {
+		t.Errorf("not scaled: %v", alike)
+	}
+	x, err := convert.NewExpansion(open(t, out, hf.Options{}), safetensors.BF16, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Against = src
+	losses, err := x.Run(t.Context(), filepath.Join(t.TempDir(), "plain"), stage.Fresh, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range losses {
+		if !alike[l.Name] || l.Stated == nil || l.Strays() {
+			t.Errorf("%s: %v dB, stated %v", l.Name, l.SQNR, l.Stated)
+		}
+	}
+	if len(losses) != len(alike) || len(x.Notes) == 0 || !strings.Contains(x.Notes[len(x.Notes)-1], "stand for multiples") {
+		t.Errorf("%d losses, %d matrices are not scaled; notes %q", len(losses), len(alike), x.Notes)
 	}
 }

@@ -127,8 +127,8 @@ func (p *Plan) report(outcomes map[string]*outcome, sums map[string]string) *Rep
 		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: strings.Repeat("0", 64)}
 	}
 	r.Source = ReportSource{Architecture: p.Source.Arch.Name, Tied: p.Source.Arch.Tied, StackedExperts: p.Source.Stacked}
-	for _, f := range p.Source.Set.Files() {
-		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.File.Size(), sums[f.Name]})
+	for _, f := range p.Source.Stored() {
+		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.Size, sums[f.Name]})
 	}
 	r.Totals = Totals{Parameters: p.Params, TensorBytes: p.Weights.TotalSize,
 		BitsPerWeight: math.Round(p.BitsPerWeight()*1e4) / 1e4, SQNR: widestDecibel, SQNRMin: widestDecibel}
@@ -211,7 +211,7 @@ func (r *Report) encode(size int64) ([]byte, error) {
 // reportSize is the length of a report in which every figure takes its widest form.
 func (p *Plan) reportSize() int64 {
 	sums := map[string]string{}
-	for _, f := range p.Source.Set.Files() {
+	for _, f := range p.Source.Stored() {
 		sums[f.Name] = string(bytes.Repeat([]byte{'0'}, 64))
 	}
 	r := p.report(nil, sums)

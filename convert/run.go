@@ -232,7 +232,7 @@ func (r *Run) digest() (string, error) {
 
 // identify writes what tells one state of a model's files from another without reading them.
 func identify(w io.Writer, b *build.Build) error {
-	for _, f := range b.Set.Files() {
+	for _, f := range b.Stored() {
 		info, err := fs.Stat(b.FS, f.Name)
 		if err != nil {
 			return err
