@@ -23,7 +23,11 @@ type expert struct {
 func (p *Pass) mixture(ctx context.Context, solve Solve) error {
 	d := p.src.Arch.Hidden
 	x, next := p.x.Bytes(), p.next.Floats()
-	experts, err := p.route(ctx)
+	experts, err := p.route(ctx, x)
+	if err != nil {
+		return err
+	}
+	float, err := p.floatMixture(ctx)
 	if err != nil {
 		return err
 	}
@@ -35,14 +39,21 @@ func (p *Pass) mixture(ctx context.Context, solve Solve) error {
 		m := &experts[e]
 		in := make([]byte, len(m.rows)*2*d)
 		takeRows(in, x, m.rows, 2*d)
-		own := p.moment(in, d, nil).Blend(pool)
-		if err := p.solve(solve, &Input{Layer: p.layer, Expert: e, Tensors: p.tensors(p.layer, e, hf.Gate, hf.Up, hf.GateUp),
-			Tokens: len(m.rows), Plain: own}, "experts"); err != nil {
+		if err := float.run(ctx, p, e); err != nil {
 			return err
 		}
-		down := p.tensors(p.layer, e, hf.Down)
-		f := down[0].In()
+		own := p.moment(in, d, nil).Blend(pool)
+		f := p.tensors(p.layer, e, hf.Down)[0].In()
 		m.act = make([]byte, len(m.rows)*2*f)
+		ahead := func() (*Moment, error) {
+			n := min(len(m.rows), aheadTokens)
+			err := p.blocks(ctx, n, func(l *runtime.Lane, lo, hi int) { l.Expand(m.act[2*lo*f:2*hi*f], e, in[2*lo*d:2*hi*d]) })
+			return p.moment(m.act[:2*n*f], f, nil), err
+		}
+		if err := p.solve(solve, &Input{Layer: p.layer, Expert: e, Tensors: p.tensors(p.layer, e, hf.Gate, hf.Up, hf.GateUp),
+			Tokens: len(m.rows), Plain: own, Ahead: ahead}, "experts"); err != nil {
+			return err
+		}
 		if err := p.blocks(ctx, len(m.rows), func(l *runtime.Lane, lo, hi int) {
 			l.Expand(m.act[2*lo*f:2*hi*f], e, in[2*lo*d:2*hi*d])
 		}); err != nil {
@@ -79,6 +90,9 @@ func (p *Pass) mixture(ctx context.Context, solve Solve) error {
 		}
 	}
 	return p.sequences(ctx, func(l *runtime.Lane, i int) error {
+		if float != nil {
+			l.AddMLP(rowsOf(p, p.float.next.Floats(), i, d), rowsOf(p, float.out, i, d))
+		}
 		to := rowsOf(p, next, i, d)
 		l.AddMLP(to, rowsOf(p, out, i, d))
 		return p.finite(to, i, p.layer, "experts")
@@ -103,10 +117,10 @@ func (p *Pass) contract(ctx context.Context, solve Solve, e int, m *expert, own 
 	return nil
 }
 
-// route returns the tokens of every expert.
-func (p *Pass) route(ctx context.Context) ([]expert, error) {
+// route returns the tokens of every expert for what the MLP receives.
+func (p *Pass) route(ctx context.Context, x []byte) ([]expert, error) {
 	a := p.src.Arch
-	d, x := a.Hidden, p.x.Bytes()
+	d := a.Hidden
 	chosen, weight := make([]int, p.Tokens()*a.TopK), make([]float32, p.Tokens()*a.TopK)
 	if err := p.sequences(ctx, func(l *runtime.Lane, i int) error {
 		l.Route(rowsOf(p, chosen, i, a.TopK), rowsOf(p, weight, i, a.TopK), rowsOf(p, x, i, 2*d))

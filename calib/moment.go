@@ -12,6 +12,7 @@ type Moment struct {
 	Weight float64   // Σω
 	Second []float64 // [K, K], the lower triangle; nil if only the diagonal was asked for
 	Diag   []float64 // [K]
+	Drift  []float64 // [K, K], (1/Σω) Σ_t ω_t (y_t − x_t) x_tᵀ of what the float model's inputs y are; nil if not asked for
 }
 
 // moment sums up rows of bfloat16 [len(rows)/2/k, k]. Weights are one for each row, or nil for ones.

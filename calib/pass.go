@@ -2,11 +2,7 @@ package calib
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +31,10 @@ type Pass struct {
 	h, next     *mmap.Region // residual stream before the layer, and behind it
 	x, ctx, act *mmap.Region // inputs of q and gate, of o, of down
 	regions     []*mmap.Region
+	names       []string // of their files
+	float       *float   // the float model's; nil without Drift
+
+	receive func(l *runtime.Lane, i int) error // makes the present input of sequence i anew
 }
 
 // PassConfig says how a pass is made.
@@ -43,6 +43,7 @@ type PassConfig struct {
 	Mode    runtime.Mode // of the products
 	Threads int
 	Full    bool // second moments; without it their diagonals
+	Drift   bool // the sequences run through the float model too, and what separates the inputs is shown
 	Resume  bool // go on with what Leave left, or a killed run
 	Layer   int  // before which the residual stream is then
 	Step    func(layer int, stage string)
@@ -56,6 +57,10 @@ type Input struct {
 	Plain         *Moment // every token counts alike
 	Received      *Moment // every token counts as much as the attention that it receives: for k and v; nil elsewhere
 	Diagonal      bool    // so few tokens came that nothing but the diagonal is of use
+
+	// Ahead returns the moment of what o receives behind float q, k and v, or down behind float gate and up, on the first tokens.
+	// It may be called until the matrices are replaced, and is nil for others.
+	Ahead func() (*Moment, error)
 }
 
 // Solve quantizes matrices, and returns those that are to take the place of rows of the table, by name.
@@ -72,9 +77,13 @@ func sizes(a *hf.Architecture) (hidden, attention, width int) {
 }
 
 // Space returns the bytes that the files of a pass over so many tokens take.
-func Space(a *hf.Architecture, tokens int) int64 {
+func Space(a *hf.Architecture, tokens int, drift bool) int64 {
 	d, q, f := sizes(a)
-	return int64(tokens) * int64(10*d+2*q+2*f)
+	n := int64(tokens) * int64(10*d+2*q+2*f)
+	if drift {
+		n *= 2
+	}
+	return n
 }
 
 // NewPass makes the files and opens the model.
@@ -88,64 +97,27 @@ func NewPass(b *build.Build, ids [][]int32, c PassConfig) (*Pass, error) {
 		return nil, err
 	}
 	d, q, f := sizes(b.Arch)
-	n := int64(p.Tokens())
-	for _, r := range []struct {
-		region **mmap.Region
-		name   string
-		size   int
-	}{{&p.h, "h0", 4 * d}, {&p.next, "h1", 4 * d}, {&p.x, "x", 2 * d}, {&p.ctx, "context", 2 * q}, {&p.act, "act", 2 * f}} {
-		size := n * int64(r.size)
-		err = os.ErrNotExist
-		if c.Resume {
-			*r.region, err = mmap.Reopen(p.file(r.name), size)
-		}
-		if err != nil {
-			*r.region, err = mmap.Create(p.file(r.name), size)
-		}
-		if err != nil {
-			p.Close()
-			return nil, fmt.Errorf("calib: the activations of %d tokens take %d MB in %s: %w", n, Space(b.Arch, int(n))/1e6, c.Dir, err)
-		}
-		p.regions = append(p.regions, *r.region)
+	regions := []region{{&p.h, "h0", 4 * d}, {&p.next, "h1", 4 * d}, {&p.x, "x", 2 * d}, {&p.ctx, "context", 2 * q}, {&p.act, "act", 2 * f}}
+	if c.Drift {
+		o := new(float)
+		p.float = o
+		regions = append(regions, region{&o.h, "float-h0", 4 * d}, region{&o.next, "float-h1", 4 * d}, region{&o.x, "float-x", 2 * d},
+			region{&o.ctx, "float-context", 2 * q}, region{&o.act, "float-act", 2 * f})
 	}
-	if c.Layer%2 == 1 { // every layer swaps them
-		p.h, p.next = p.next, p.h
+	for _, r := range regions {
+		if err := p.open(r); err != nil {
+			p.Close()
+			return nil, fmt.Errorf("calib: the activations of %d tokens take %d MB in %s: %w", p.Tokens(), Space(b.Arch, p.Tokens(), c.Drift)/1e6, c.Dir, err)
+		}
+	}
+	if c.Layer%2 == 1 {
+		p.swap()
 	}
 	return p, nil
 }
 
-// file returns the path of one of the files.
-func (p *Pass) file(name string) string { return filepath.Join(p.Dir, ".nibble-"+name) }
-
 // Tokens returns the number of tokens of all sequences.
 func (p *Pass) Tokens() int { return p.starts[len(p.starts)-1] }
-
-// names of the files, without what Pass.file puts in front.
-var names = [...]string{"h0", "h1", "x", "context", "act"}
-
-// State returns the residual stream before the next layer: what a run that goes on needs.
-func (p *Pass) State() []byte { return p.h.Bytes() }
-
-// Leave ends the pass and keeps the files for a run that goes on.
-func (p *Pass) Leave() error {
-	p.stages.Close()
-	var errs []error
-	for _, r := range p.regions {
-		errs = append(errs, r.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// Close ends the pass and removes the files.
-func (p *Pass) Close() error {
-	errs := []error{p.Leave()}
-	for _, name := range names {
-		if err := os.Remove(p.file(name)); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // rowsOf returns what belongs to sequence i of rows of width elements.
 func rowsOf[T any](p *Pass, x []T, i, width int) []T {
@@ -157,6 +129,9 @@ func (p *Pass) Begin() error {
 	d := p.src.Arch.Hidden
 	return p.stages.Embed(p.ids, func(i int, h []float32) error {
 		copy(rowsOf(p, p.h.Floats(), i, d), h)
+		if p.float != nil {
+			copy(rowsOf(p, p.float.h.Floats(), i, d), h)
+		}
 		return p.finite(h, i, 0, "the embedding")
 	})
 }
@@ -252,7 +227,7 @@ func (p *Pass) Layer(ctx context.Context, index int, solve Solve) error {
 	if err := mlp(ctx, solve); err != nil {
 		return err
 	}
-	p.h, p.next = p.next, p.h
+	p.swap()
 	return nil
 }
 
@@ -262,17 +237,30 @@ func (p *Pass) attention(ctx context.Context, solve Solve) error {
 	d, q, _ := sizes(p.src.Arch)
 	h, next, x, att := p.h.Floats(), p.next.Floats(), p.x.Bytes(), p.ctx.Bytes()
 	mass := make([]float32, p.Tokens())
+	p.receive = func(l *runtime.Lane, i int) error {
+		l.AttentionInput(rowsOf(p, x, i, 2*d), rowsOf(p, h, i, d))
+		return nil
+	}
 	err := p.sequences(ctx, func(l *runtime.Lane, i int) error {
-		in := rowsOf(p, x, i, 2*d)
-		l.AttentionInput(in, rowsOf(p, h, i, d))
-		l.Attend(nil, rowsOf(p, mass, i, 1), in)
+		if err := p.receive(l, i); err != nil {
+			return err
+		}
+		l.Attend(nil, rowsOf(p, mass, i, 1), rowsOf(p, x, i, 2*d))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	in := &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.Q, hf.K, hf.V, hf.QKV), Tokens: p.Tokens()}
+	in.Ahead = p.ahead(ctx, att, q, func(l *runtime.Lane, i int) { l.Attend(rowsOf(p, att, i, 2*q), nil, rowsOf(p, x, i, 2*d)) })
 	in.Plain, in.Received = p.moment(x, d, nil), p.moment(x, d, mass)
+	if p.float != nil {
+		if err := p.floatContext(ctx); err != nil {
+			return err
+		}
+		in.Plain.drift(p.float.x.Bytes(), x, nil, p.Threads)
+		in.Received.drift(p.float.x.Bytes(), x, mass, p.Threads)
+	}
 	if err := p.solve(solve, in, "q, k, v"); err != nil {
 		return err
 	}
@@ -284,6 +272,12 @@ func (p *Pass) attention(ctx context.Context, solve Solve) error {
 		return err
 	}
 	in = &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.O), Tokens: p.Tokens(), Plain: p.moment(att, q, nil)}
+	if p.float != nil {
+		in.Plain.drift(p.float.ctx.Bytes(), att, nil, p.Threads)
+		if err := p.floatAttention(ctx); err != nil {
+			return err
+		}
+	}
 	if err := p.solve(solve, in, "o"); err != nil {
 		return err
 	}
@@ -303,6 +297,17 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 	f := down[0].In()
 	x, next, act := p.x.Bytes(), p.next.Floats(), p.act.Bytes()[:p.Tokens()*2*f]
 	in := &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.Gate, hf.Up, hf.GateUp), Tokens: p.Tokens(), Plain: p.moment(x, d, nil)}
+	p.receive = func(l *runtime.Lane, i int) error {
+		l.MLPInput(rowsOf(p, x, i, 2*d), rowsOf(p, next, i, d))
+		return nil
+	}
+	in.Ahead = p.ahead(ctx, act, f, func(l *runtime.Lane, i int) { l.Expand(rowsOf(p, act, i, 2*f), -1, rowsOf(p, x, i, 2*d)) })
+	if p.float != nil {
+		in.Plain.drift(p.float.x.Bytes(), x, nil, p.Threads)
+		if err := p.floatExpand(ctx, f); err != nil {
+			return err
+		}
+	}
 	if err := p.solve(solve, in, "gate, up"); err != nil {
 		return err
 	}
@@ -314,6 +319,12 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 		return err
 	}
 	in = &Input{Layer: p.layer, Expert: -1, Tensors: down, Tokens: p.Tokens(), Plain: p.moment(act, f, nil)}
+	if p.float != nil {
+		in.Plain.drift(p.float.act.Bytes()[:len(act)], act, nil, p.Threads)
+		if err := p.floatContract(ctx, f); err != nil {
+			return err
+		}
+	}
 	if err := p.solve(solve, in, "down"); err != nil {
 		return err
 	}
@@ -329,10 +340,11 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 // Head shows the head what it receives. It takes part behind the last layer.
 func (p *Pass) Head(ctx context.Context, head []hf.Tensor, solve Solve) error {
 	d := p.src.Arch.Hidden
-	err := p.sequences(ctx, func(l *runtime.Lane, i int) error {
+	p.receive = func(l *runtime.Lane, i int) error {
 		l.HeadInput(rowsOf(p, p.x.Bytes(), i, 2*d), rowsOf(p, p.h.Floats(), i, d))
 		return nil
-	})
+	}
+	err := p.sequences(ctx, p.receive)
 	if err != nil {
 		return err
 	}

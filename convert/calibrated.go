@@ -33,11 +33,11 @@ func (c *CalibrationReport) set(s *calib.Sequences) {
 	c.Sequences, c.Tokens, c.SHA256 = len(s.IDs), s.Tokens(), s.Digest()
 }
 
-// learns reports whether an item is quantized while calibration sequences run through the model: everything in the layers, so
-// that what follows sees it, and what the head's inputs decide.
+// learns reports whether an item is decided while calibration sequences run through the model: everything quantized in the
+// layers, so that what follows sees it, what the head's inputs decide, and norms that are divided.
 func (p *Plan) learns(it *Item) bool {
 	if p.Calibration == nil || it.Spec == nil {
-		return false
+		return it.out != nil
 	}
 	return it.Role.Linear() || it.Head || it.Embed && p.tied()
 }
@@ -47,20 +47,35 @@ func (p *Plan) full() bool {
 	return slices.ContainsFunc(p.Items, func(it Item) bool { return it.Spec != nil && it.Spec.Calibrated() })
 }
 
+// drifts reports whether what separates the inputs of the quantized model from those of the float one is needed.
+func (p *Plan) drifts() bool {
+	return !p.Calibration.Independent && slices.ContainsFunc(p.Items, func(it Item) bool { return it.Spec != nil && it.Spec.Method == quant.Best })
+}
+
 // calibration is a run's state while sequences run through the model.
 type calibration struct {
 	*Run
 	ctx   context.Context
 	pass  *calib.Pass
 	items map[string][]*Item // by the tensor of the source that they are rows of
+	loss  float64            // of the matrices so far, added up
+	count int
+}
+
+// step tells what comes next.
+func (c *calibration) step(layer int, stage string) {
+	if c.Stage != nil {
+		c.Stage(layer, stage, c.loss/float64(max(c.count, 1)))
+	}
 }
 
 // calibrate quantizes the items that need inputs.
 func (r *Run) calibrate(ctx context.Context) error {
 	c := &calibration{Run: r, ctx: ctx, items: map[string][]*Item{}}
+	r.scaled = map[*Item]*scaling{}
 	for i := range r.Items {
 		it := &r.Items[i]
-		if !r.learns(it) {
+		if it.Spec == nil || !r.learns(it) {
 			continue
 		}
 		name := it.Tensor.Name
@@ -72,7 +87,7 @@ func (r *Run) calibrate(ctx context.Context) error {
 	first, state := r.solvedLayers()
 	var err error
 	c.pass, err = calib.NewPass(r.Source, r.sequences.IDs, calib.PassConfig{Dir: r.dir.Path(), Mode: runtime.A16, Threads: r.Threads,
-		Full: r.full(), Resume: first > 0, Layer: first, Step: r.Stage})
+		Full: r.full(), Drift: r.drifts(), Resume: first > 0, Layer: first, Step: c.step})
 	if err != nil {
 		return err
 	}
@@ -132,15 +147,18 @@ func (c *calibration) layers(first int, state uint32) error {
 		}
 	}
 	for i := range c.Items {
-		if it := &c.Items[i]; c.learns(it) && it.Tensor.Layer < 0 {
+		if it := &c.Items[i]; it.Spec != nil && c.learns(it) && it.Tensor.Layer < 0 {
 			return c.pass.Head(c.ctx, []hf.Tensor{it.Tensor}, c.solve)
 		}
 	}
 	return nil
 }
 
-func (c *calibration) checksum() uint32 {
-	return crc32.Checksum(c.pass.State(), crc32.MakeTable(crc32.Castagnoli))
+func (c *calibration) checksum() (sum uint32) {
+	for _, b := range c.pass.State() {
+		sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), b)
+	}
+	return sum
 }
 
 // solve quantizes the matrices that an input belongs to, and returns them in the form in which the rest of the model sees
@@ -148,6 +166,10 @@ func (c *calibration) checksum() uint32 {
 func (c *calibration) solve(in *calib.Input) (map[string]quant.Linear, error) {
 	var list []*solution
 	linears := map[string]quant.Linear{}
+	in, err := c.scale(in)
+	if err != nil {
+		return nil, err
+	}
 	factors := newFactors(in, c.Threads)
 	for _, t := range in.Tensors {
 		for _, it := range c.items[t.Name] {
@@ -176,6 +198,10 @@ func (c *calibration) solve(in *calib.Input) (map[string]quant.Linear, error) {
 	}
 	jobs = jobs[:0]
 	for _, s := range list {
+		if s.Loss != nil {
+			c.loss += *s.Loss
+			c.count++
+		}
 		jobs = append(jobs, c.storing(s))
 	}
 	if err := run(c.ctx, jobs, c.Threads, c.Progress); err != nil {
@@ -227,7 +253,7 @@ func (r *Run) loadSequences(ctx context.Context) (err error) {
 	}
 	widest := 0
 	for i := range r.Items {
-		if it := &r.Items[i]; r.learns(it) && it.Spec.Calibrated() {
+		if it := &r.Items[i]; r.learns(it) && it.Spec != nil && it.Spec.Calibrated() {
 			widest = max(widest, it.K)
 		}
 	}

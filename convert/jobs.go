@@ -12,18 +12,18 @@ import (
 // jobs lists the work that is not done yet: the source's files to hash, which take longest, then the items.
 func (r *Run) jobs() []*job {
 	var jobs []*job
-	for _, f := range r.Source.Set.Files() {
-		name := "file " + f.Name
+	for _, file := range r.Source.Stored() {
+		name := "file " + file.Name
 		jobs = append(jobs, &job{name: name, rows: 1, strip: 1, run: func(*worker, int, int) error {
-			sum, err := hashFile(r.Source.FS, f.Name)
+			sum, err := hashFile(r.Source.FS, file.Name)
 			if err != nil {
 				return err
 			}
 			if e, ok := r.done[name]; ok && e.SHA256 != sum {
-				return fmt.Errorf("convert: %s has changed since the interrupted run read it; --overwrite starts again", r.Source.In(f.Name))
+				return fmt.Errorf("convert: %s has changed since the interrupted run read it; --overwrite starts again", r.Source.In(file.Name))
 			}
 			r.journal.mu.Lock()
-			r.sums[f.Name] = sum
+			r.sums[file.Name] = sum
 			r.journal.mu.Unlock()
 			return r.journal.line(entry{Job: name, SHA256: sum})
 		}})

@@ -74,6 +74,7 @@ type ReportTensor struct {
 
 	Loss     *Figure `json:"loss,omitempty"`     // of a calibrated method: error of the outputs over the outputs, squared
 	Fallback string  `json:"fallback,omitempty"` // why the matrix is not the method's
+	Folded   bool    `json:"folded,omitempty"`   // weights stand for multiples of the source's, and sqnr_db is against those
 }
 
 // Decibel is a ratio in dB with four decimals. A tensor without noise has none: it is written as null.
@@ -126,8 +127,8 @@ func (p *Plan) report(outcomes map[string]*outcome, sums map[string]string) *Rep
 		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: strings.Repeat("0", 64)}
 	}
 	r.Source = ReportSource{Architecture: p.Source.Arch.Name, Tied: p.Source.Arch.Tied, StackedExperts: p.Source.Stacked}
-	for _, f := range p.Source.Set.Files() {
-		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.File.Size(), sums[f.Name]})
+	for _, f := range p.Source.Stored() {
+		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.Size, sums[f.Name]})
 	}
 	r.Totals = Totals{Parameters: p.Params, TensorBytes: p.Weights.TotalSize,
 		BitsPerWeight: math.Round(p.BitsPerWeight()*1e4) / 1e4, SQNR: widestDecibel, SQNRMin: widestDecibel}
@@ -149,13 +150,14 @@ func (p *Plan) report(outcomes map[string]*outcome, sums map[string]string) *Rep
 			t.Method, t.Bits, t.Group, t.Zero = s.Method, s.Bits, s.GroupSize(it.K), s.Zero.String()
 			r.Totals.Quantized += int64(it.N) * int64(it.K)
 			db, most := widestDecibel, widestFigure
+			t.Folded = it.in != nil || it.out != nil
 			if s.Calibrated() {
 				loss := widestFigure
 				t.Loss, t.Fallback = &loss, widestFallback
 			}
 			if o := outcomes[it.Name]; o != nil {
 				n := o.Noise
-				t.Loss, t.Fallback = (*Figure)(o.Loss), o.Fallback
+				t.Loss, t.Fallback, t.Folded = (*Figure)(o.Loss), o.Fallback, o.Folded
 				db, most = Decibel(n.SQNR()), Figure(n.Max)
 				all.Merge(*n)
 				if n.SQNR() < worst {
@@ -209,7 +211,7 @@ func (r *Report) encode(size int64) ([]byte, error) {
 // reportSize is the length of a report in which every figure takes its widest form.
 func (p *Plan) reportSize() int64 {
 	sums := map[string]string{}
-	for _, f := range p.Source.Set.Files() {
+	for _, f := range p.Source.Stored() {
 		sums[f.Name] = string(bytes.Repeat([]byte{'0'}, 64))
 	}
 	r := p.report(nil, sums)

@@ -25,10 +25,10 @@ type Run struct {
 	Mode     stage.Mode
 	Progress Progress // may be nil
 
-	Resumed int                           // jobs that were found finished
-	Started func(finished, all int)       // told before the work starts what an earlier run left; may be nil
-	Loaded  func(s *calib.Sequences)      // told what the calibration text gave; may be nil
-	Stage   func(layer int, stage string) // told what calibration is about; may be nil
+	Resumed int                      // jobs that were found finished
+	Started func(finished, all int)  // told before the work starts what an earlier run left; may be nil
+	Loaded  func(s *calib.Sequences) // told what the calibration text gave; may be nil
+	Stage   Stage                    // told what calibration is about; may be nil
 
 	dir       *stage.Dir
 	out       *safetensors.Writer
@@ -37,7 +37,12 @@ type Run struct {
 	outcomes  map[string]*outcome
 	sums      map[string]string // SHA-256 of the source's files
 	sequences *calib.Sequences
+	scaled    map[*Item]*scaling // items that are not as in the source
 }
+
+// Stage is told which matrices of a layer, -1 for the head, are calibrated next, and the mean loss of those before: the squared
+// error of their outputs over the outputs, 0 at first.
+type Stage func(layer int, stage string, loss float64)
 
 // ErrInterrupted is the cause when the context ended. What is finished stays for a resume.
 var ErrInterrupted = errors.New("interrupted")
@@ -227,7 +232,7 @@ func (r *Run) digest() (string, error) {
 
 // identify writes what tells one state of a model's files from another without reading them.
 func identify(w io.Writer, b *build.Build) error {
-	for _, f := range b.Set.Files() {
+	for _, f := range b.Stored() {
 		info, err := fs.Stat(b.FS, f.Name)
 		if err != nil {
 			return err

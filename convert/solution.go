@@ -21,6 +21,7 @@ type segment struct {
 	row0, rows int
 	moment     *calib.Moment
 	hessian    *gptq.Hessian // nil: errors are weighed by the diagonal
+	shift      *gptq.Shift   // nil: the weights are what is to be reached
 }
 
 // solution is an item that is being quantized with its inputs.
@@ -47,6 +48,7 @@ type factors struct {
 	in      *calib.Input
 	threads int
 	made    map[factorKey]*gptq.Hessian
+	shifts  map[bool]*gptq.Shift // for inputs weighed by attention, and plain ones
 }
 
 type factorKey struct {
@@ -55,7 +57,7 @@ type factorKey struct {
 }
 
 func newFactors(in *calib.Input, threads int) *factors {
-	return &factors{in: in, threads: threads, made: map[factorKey]*gptq.Hessian{}}
+	return &factors{in: in, threads: threads, made: map[factorKey]*gptq.Hessian{}, shifts: map[bool]*gptq.Shift{}}
 }
 
 func (f *factors) moment(received bool) *calib.Moment {
@@ -81,21 +83,47 @@ func (f *factors) hessian(received bool, k, group int) (*gptq.Hessian, error) {
 	return h, err
 }
 
-// prepare divides an item into rows whose inputs are weighed alike: those of k and v by the attention that tokens receive.
-func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution, error) {
-	s := &solution{it: it, blocks: make([]quant.Noise, (it.N+block-1)/block)}
-	switch a := c.Source.Arch; it.Role {
+// driftShare is how much of the drift of inputs the weights make up for.
+const driftShare = 0.5
+
+// shift returns what makes up for the drift of the inputs, nil if that is not known.
+func (f *factors) shift(received bool) (*gptq.Shift, error) {
+	m := f.moment(received)
+	if m.Drift == nil {
+		return nil, nil
+	}
+	received = received && f.in.Received != nil
+	if s := f.shifts[received]; s != nil {
+		return s, nil
+	}
+	s, err := gptq.NewShift(m.Second, m.Drift, m.K, driftShare, f.threads)
+	f.shifts[received] = s
+	return s, err
+}
+
+// segments divides an item into rows whose inputs are weighed alike: those of k and v by the attention that tokens receive.
+func (p *Plan) segments(in *calib.Input, it *Item) []segment {
+	received := in.Plain
+	if in.Received != nil {
+		received = in.Received
+	}
+	switch a := p.Source.Arch; it.Role {
 	case hf.K, hf.V:
-		s.segments = []segment{{rows: it.N, moment: f.moment(true)}}
+		return []segment{{rows: it.N, moment: received}}
 	case hf.QKV:
 		q := a.Heads * a.HeadDim
-		s.segments = []segment{{rows: q, moment: f.moment(false)}, {row0: q, rows: it.N - q, moment: f.moment(true)}}
-	default:
-		s.segments = []segment{{rows: it.N, moment: f.moment(false)}}
+		return []segment{{rows: q, moment: in.Plain}, {row0: q, rows: it.N - q, moment: received}}
 	}
+	return []segment{{rows: it.N, moment: in.Plain}}
+}
+
+// prepare finds what the solver needs of an item.
+func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution, error) {
+	s := &solution{it: it, blocks: make([]quant.Noise, (it.N+block-1)/block)}
+	s.segments = c.segments(in, it)
 	group := it.Spec.GroupSize(it.K)
 	s.m = quant.NewMatrix(it.N, it.K, it.Spec.Bits, group, it.Spec.Zero)
-	if !it.Spec.Calibrated() {
+	if !it.Spec.FeedsBack() {
 		return s, nil
 	}
 	if in.Diagonal {
@@ -108,6 +136,11 @@ func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution,
 		var err error
 		if x.hessian, err = f.hessian(x.moment == in.Received, it.K, group); err != nil {
 			return nil, err
+		}
+		if it.Spec.Method == quant.Best && it.K == x.moment.K {
+			if x.shift, err = f.shift(x.moment == in.Received); err != nil {
+				return nil, err
+			}
 		}
 		strips += (x.rows + solveRows - 1) / solveRows
 	}
@@ -123,7 +156,7 @@ func (c *calibration) solving(s *solution) []*job {
 		x, first := &s.segments[i], strip
 		strip += (x.rows + solveRows - 1) / solveRows
 		jobs = append(jobs, &job{name: s.it.Name, rows: x.rows, strip: solveRows, run: func(w *worker, row0, rows int) error {
-			weights, err := s.it.rows.read(w, x.row0+row0, rows)
+			weights, err := c.read(w, s.it, x.row0+row0, rows)
 			if err != nil {
 				return err
 			}
@@ -131,6 +164,9 @@ func (c *calibration) solving(s *solution) []*job {
 			if x.hessian == nil || s.searched {
 				s.it.solve(m, weights, x.weigh(s.it))
 				return nil
+			}
+			if x.shift != nil {
+				weights = x.shift.Target(weights, rows, m.K)
 			}
 			x.hessian.Solve(m, weights, s.it.solve)
 			d := x.hessian.Descend(m, weights)
@@ -197,7 +233,7 @@ func (c *calibration) storing(s *solution) *job {
 		run: func(w *worker, row0, rows int) error {
 			for at := 0; at < rows; at += part {
 				n := min(part, rows-at)
-				weights, err := it.rows.read(w, row0+at, n)
+				weights, err := c.read(w, it, row0+at, n)
 				if err != nil {
 					return err
 				}
@@ -210,6 +246,6 @@ func (c *calibration) storing(s *solution) *job {
 			for _, b := range s.blocks {
 				noise.Merge(b)
 			}
-			return c.record(it, &outcome{Noise: &noise, Loss: s.Loss, Fallback: s.Fallback})
+			return c.record(it, &outcome{Noise: &noise, Loss: s.Loss, Fallback: s.Fallback, Folded: c.scaled[it] != nil})
 		}}
 }

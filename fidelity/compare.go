@@ -79,6 +79,7 @@ type pair struct {
 	ofReference, ofNew *runtime.Session
 	logits             []float32 // [chunk, vocab] of the reference
 	chunk              int
+	kept               *batch // of the build
 	tokens             []int32
 
 	ends                                   []int // of the windows
@@ -95,6 +96,7 @@ func newPair(reference, build *runtime.Model, o Options) (p *pair, err error) {
 	width := reference.Width()
 	p = &pair{reference: reference, build: build, chunk: max(min(maxChunk, maxLogits/width), 1)}
 	p.logits = make([]float32, p.chunk*width)
+	p.kept = newBatch(build.Threads(), width)
 	if p.ofReference, err = reference.NewSession(o.Context, runtime.KVF32); err != nil {
 		return nil, err
 	}
@@ -132,33 +134,48 @@ func (p *pair) step(ctx context.Context, lo, hi, first int) error {
 	}
 	var bad error
 	err = run(p.build, p.ofNew, func(_, i int, logits []float32) {
-		target := lo + i + 1
-		if bad == nil && target >= first && target < len(p.tokens) {
-			bad = p.add(p.logits[i*width:(i+1)*width], logits, p.tokens[target])
+		if target := lo + i + 1; bad == nil && target >= first && target < len(p.tokens) && p.kept.add(i, logits) {
+			bad = p.measure(lo)
 		}
 	})
-	return errors.Join(err, bad)
+	if err = errors.Join(err, bad); err != nil {
+		return err
+	}
+	return p.measure(lo)
 }
 
-// add measures one position.
-func (p *pair) add(reference, build []float32, token int32) error {
-	r, err := normalize(reference)
-	if err != nil {
-		return fmt.Errorf("%w (the reference)", err)
+// measure adds the positions that are kept, counted from lo in the window.
+func (p *pair) measure(lo int) error {
+	var rows [batchRows]struct {
+		kl, reference, build float64
+		same                 bool
 	}
-	b, err := normalize(build)
-	if err != nil {
-		return fmt.Errorf("%w (the build)", err)
+	positions, err := p.kept.empty(func(i int, scratch []float64) error {
+		at := p.kept.positions[i]
+		token := p.tokens[lo+at+1]
+		b, err := normalize(p.kept.row(i), scratch)
+		if err != nil {
+			return fmt.Errorf("%w (the build)", err)
+		}
+		r, err := normalize(p.logits[at*p.kept.width:(at+1)*p.kept.width], scratch) // the powers of b are not needed any more
+		if err != nil {
+			return fmt.Errorf("%w (the reference)", err)
+		}
+		x := &rows[i]
+		x.kl, x.reference, x.build, x.same = r.divergence(&b), r.surprise(token), b.surprise(token), r.top == b.top
+		return nil
+	})
+	for i := range positions {
+		x := &rows[i]
+		same := 0.0
+		if x.same {
+			same = 1
+		}
+		p.kl, p.same = append(p.kl, x.kl), append(p.same, same)
+		p.referenceNLL, p.buildNLL = append(p.referenceNLL, x.reference), append(p.buildNLL, x.build)
+		p.difference = append(p.difference, x.build-x.reference)
 	}
-	x, y := r.surprise(token), b.surprise(token)
-	same := 0.0
-	if r.top == b.top {
-		same = 1
-	}
-	p.kl = append(p.kl, r.divergence(&b))
-	p.referenceNLL, p.buildNLL, p.difference = append(p.referenceNLL, x), append(p.buildNLL, y), append(p.difference, y-x)
-	p.same = append(p.same, same)
-	return nil
+	return err
 }
 
 // comparison sums up.

@@ -9,22 +9,22 @@ import (
 type distribution struct {
 	logits []float32
 	most   float64
-	top    int     // likeliest token
-	sum    float64 // of exp(logits − most)
+	top    int       // likeliest token
+	powers []float64 // exp(logits − most)
+	sum    float64   // of powers
 }
 
-// normalize finds the likeliest token and the sum.
-func normalize(logits []float32) (distribution, error) {
-	d := distribution{logits: logits}
+// normalize finds the likeliest token and the sum. The powers are kept in scratch, which is as long as logits.
+func normalize(logits []float32, scratch []float64) (distribution, error) {
+	d := distribution{logits: logits, powers: scratch}
+	most := logits[0]
 	for i, v := range logits {
-		if v > logits[d.top] {
-			d.top = i
+		if v > most {
+			most, d.top = v, i
 		}
 	}
-	d.most = float64(logits[d.top])
-	for _, v := range logits {
-		d.sum += math.Exp(float64(v) - d.most)
-	}
+	d.most = float64(most)
+	d.sum = powers(scratch, logits, d.most)
 	if math.IsNaN(d.sum) || math.IsInf(d.sum, 0) || math.IsInf(d.most, 0) {
 		return d, fmt.Errorf("fidelity: the model's logits are not finite: its weights or scales overflow; runtime inspect looks for the tensor")
 	}
@@ -40,8 +40,7 @@ func (d *distribution) surprise(token int32) float64 {
 func (d *distribution) divergence(q *distribution) float64 {
 	var sum float64
 	for i, v := range d.logits {
-		x := float64(v) - d.most
-		sum += math.Exp(x) * (x - (float64(q.logits[i]) - q.most))
+		sum += float64(d.powers[i] * (float64(v) - d.most - (float64(q.logits[i]) - q.most)))
 	}
 	return max(sum/d.sum-math.Log(d.sum)+math.Log(q.sum), 0)
 }

@@ -97,6 +97,24 @@ func Perplexity(ctx context.Context, m *runtime.Model, text []int32, o Options) 
 	}
 	var half, all series
 	var tokens []int32
+	kept := newBatch(m.Threads(), m.Width())
+	var nlls [batchRows]float64
+	score := func() error {
+		positions, err := kept.empty(func(i int, scratch []float64) error {
+			d, err := normalize(kept.row(i), scratch)
+			if err == nil {
+				nlls[i] = d.surprise(tokens[kept.positions[i]])
+			}
+			return err
+		})
+		for i, target := range positions {
+			all.values = append(all.values, nlls[i])
+			if target >= o.Context/2 {
+				half.values = append(half.values, nlls[i])
+			}
+		}
+		return err
+	}
 	for i, w := range windows {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -107,21 +125,15 @@ func Perplexity(ctx context.Context, m *runtime.Model, text []int32, o Options) 
 		var bad error
 		err := m.ForwardContext(ctx, []runtime.Input{{Session: session, Tokens: tokens, All: true}}, func(_, at int, logits []float32) {
 			target := at + 1
-			if bad != nil || target < first || target >= len(tokens) {
-				return
-			}
-			var d distribution
-			if d, bad = normalize(logits); bad != nil {
-				return
-			}
-			nll := d.surprise(tokens[target])
-			all.values = append(all.values, nll)
-			if target >= o.Context/2 {
-				half.values = append(half.values, nll)
+			if bad == nil && target >= first && target < len(tokens) && kept.add(target, logits) {
+				bad = score()
 			}
 		})
 		if err == nil {
 			err = bad
+		}
+		if err == nil {
+			err = score()
 		}
 		if err != nil {
 			return nil, err

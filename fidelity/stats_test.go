@@ -22,11 +22,11 @@ func logs(p ...float64) []float32 {
 }
 
 func TestDistribution(t *testing.T) {
-	p, err := normalize(logs(0.5, 0.25, 0.125, 0.125))
+	p, err := normalize(logs(0.5, 0.25, 0.125, 0.125), make([]float64, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := normalize(logs(0.25, 0.25, 0.25, 0.25))
+	q, err := normalize(logs(0.25, 0.25, 0.25, 0.25), make([]float64, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestDistribution(t *testing.T) {
 	}
 	inf := float32(math.Inf(1))
 	for _, bad := range [][]float32{{1, inf}, {1, -inf, float32(math.NaN())}, {-inf, -inf}} {
-		if _, err := normalize(bad); err == nil {
+		if _, err := normalize(bad, make([]float64, len(bad))); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
 	}

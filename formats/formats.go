@@ -6,6 +6,7 @@
 //	awq                        awq                  awq          4 bits, gemm                                     gemm, gemv
 //	compressed-tensors         compressed-tensors   compressed   4 and 8 bits, pack-quantized and int-quantized   2 to 8 bits
 //	cpu_int4                   cpu_int4             asym         4 bits, float zero                               the same
+//	-                          gguf                 gguf/view    -                                                blocks of GGUF files, whose config is made up
 package formats
 
 import (
@@ -16,6 +17,7 @@ import (
 	"nibble/asym"
 	"nibble/awq"
 	"nibble/compressed"
+	"nibble/gguf/view"
 	"nibble/gptq"
 	"nibble/quant"
 )
@@ -53,6 +55,8 @@ func Open(config []byte) (quant.Reader, error) {
 		return compressed.Open(config)
 	case "cpu_int4":
 		return asym.Open(config)
+	case "gguf":
+		return view.Open(), nil
 	}
 	return nil, fmt.Errorf("quantization_config: quant_method %q is not supported: gptq, auto-round, awq, compressed-tensors and cpu_int4 are", c.Method)
 }

@@ -156,7 +156,7 @@ func TestVectorsFeedback(t *testing.T) {
 // Columns in file order: feedback, sweeps, and polishing.
 func TestVectorsFileOrder(t *testing.T) {
 	w, h := vectors()
-	x, err := gptq.NewOrdered(h, vectorK, vectorLambda)
+	x, err := gptq.NewOrdered(h, vectorK, vectorGroup, vectorLambda)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,5 +216,37 @@ func TestOrder(t *testing.T) {
 		44, 32, 34, 39, 36, 33, 38, 43, 42, 47, 37, 40, 46, 41, 45, 35, 48, 52, 54, 49, 59, 56, 58, 63, 53, 57, 62, 60, 61, 51, 55, 50}
 	if got := prepare(t, h).Order(); !slices.Equal(got, want) {
 		t.Errorf("order %v", got)
+	}
+}
+
+// The target for drifted inputs: Δ from a stream of its own, α = 1.
+func TestVectorsShift(t *testing.T) {
+	w, h := vectors()
+	s := stream(4242)
+	delta := make([]float64, vectorK*vectorK)
+	for i := range delta {
+		delta[i] = (s.next(9) - 4) / 64
+	}
+	shift, err := gptq.NewShift(h, delta, vectorK, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := shift.Target(w, vectorN, vectorK)
+	var moved float64
+	for i, v := range got {
+		d := float64(v - w[i])
+		moved += d * d
+	}
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"W*[0][0]", float64(got[0]), -0.10347223},
+		{"W*[7][63]", float64(got[len(got)-1]), -0.02378264},
+		{"‖W* − W‖²", moved, 0.01143460},
+	} {
+		if math.Abs(c.got-c.want) > 2e-8 {
+			t.Errorf("%s is %.8f, want %.8f", c.name, c.got, c.want)
+		}
 	}
 }

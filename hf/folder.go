@@ -18,9 +18,17 @@ type Folder struct {
 	Config     []byte // config.json; nil if there is none
 	Legacy     []byte // quantize_config.json or quant_config.json, the old places of quantization options
 	LegacyName string
-	Weights    string   // the safetensors file, or the index of several
-	Files      []string // regular files
-	Left       []string // what else is there: folders, links that lead nowhere, pipes
+	Weights    string       // the safetensors file, or the index of several
+	Files      []string     // regular files
+	Left       []string     // what else is there: folders, links that lead nowhere, pipes
+	Origin     []StoredFile // what FS makes all files of; nil for a folder that is stored as it is
+}
+
+// StoredFile is a file that holds weights.
+type StoredFile struct {
+	Name    string
+	Size    int64
+	Tensors int
 }
 
 // ErrNoModel is the cause where a path or hub id leads to no model.

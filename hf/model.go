@@ -47,6 +47,17 @@ func (m *Model) Carry() (carry, skipped []string) {
 	return carry, skipped
 }
 
+// Stored returns the files that hold the weights.
+func (m *Model) Stored() []StoredFile {
+	list := m.Origin
+	if list == nil {
+		for _, f := range m.Set.Files() {
+			list = append(list, StoredFile{f.Name, f.File.Size(), len(f.File.Tensors())})
+		}
+	}
+	return list
+}
+
 // ErrMismatch is the cause where a checkpoint contradicts its config.
 var ErrMismatch = errors.New("checkpoint and config disagree")
 

@@ -16,12 +16,13 @@ type Rope struct {
 	Max    int     // max_position_embeddings
 	Orig   int     // original_max_position_embeddings
 
-	low, high          float64 // llama3: low_freq_factor, high_freq_factor
-	betaFast, betaSlow float64 // yarn
-	truncate           bool
-	attention          float64 // attention_factor, 0 if not given
-	mscale, mscaleAll  float64
-	short, long        []float64 // longrope: divisors, [Dim/2]
+	betaFast, betaSlow float64 // yarn: turns at the ends of the ramp
+
+	low, high         float64 // llama3: low_freq_factor, high_freq_factor
+	truncate          bool    // yarn: the ends of the ramp are whole dimensions
+	attention         float64 // attention_factor, 0 if not given
+	mscale, mscaleAll float64
+	short, long       []float64 // longrope: divisors, [Dim/2]
 }
 
 // Depends reports whether the frequencies depend on the length of the sequence.
@@ -109,6 +110,26 @@ func (r *Rope) divisors(length int) []float64 {
 		return r.long
 	}
 	return r.short
+}
+
+// Divisors returns what scaling of type llama3 or longrope divides the Dim/2 frequencies by, for a sequence of the given
+// length.
+func (r *Rope) Divisors(length int) []float64 {
+	if r.Type == "longrope" {
+		return r.divisors(length)
+	}
+	d := make([]float64, r.Dim/2)
+	for j := range d {
+		f := math.Pow(r.Theta, -2*float64(j)/float64(r.Dim))
+		d[j] = f / r.llama3(f)
+	}
+	return d
+}
+
+// Standard reports whether a rope of type yarn is that of the paper: the ramp is from 32 turns to one, its ends are whole
+// dimensions, and the factor on the attention follows from that of the scaling.
+func (r *Rope) Standard() bool {
+	return r.betaFast == 32 && r.betaSlow == 1 && r.truncate && r.attention == 0 && (r.mscale == 0 || r.mscaleAll == 0)
 }
 
 // Same reports whether two lengths have the same frequencies.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Lets Hugging Face's safetensors open our files, and a numpy program that shares no code with ours dequantize them:
-# every value must equal what our dequantize writes, bit for bit. Then ONNX checks every graph that export writes, and ONNX
-# Runtime runs them as a host would: node by node within a step of our simulation, and as far from the float model as it says.
-# Works in interop/.venv and interop/out.
+# every value must equal what our dequantize writes, bit for bit. Then the gguf package reads what we write, and we what it
+# writes. Then ONNX checks every graph that export writes, and ONNX Runtime runs them as a host would: node by node within a
+# step of our simulation, and as far from the float model as it says. Works in interop/.venv and interop/out.
 set -euo pipefail
 cd "$(dirname "$0")"
 [ -x .venv/bin/python ] || python3 -m venv .venv
@@ -35,6 +35,15 @@ done <<'E'
 --format cpu_int4 --group 128 --method shrink --embedding keep
 --format cpu_int4 --group 32 --method rtn --max-shard-size 400kB
 E
+sample() { "$GO" run ../internal/ggufsample "$@"; }
+mkdir out/gguf out/gguf/little out/gguf/big out/gguf/parts
+sample out/gguf
+.venv/bin/python gguf_check.py sample out/gguf/sample-*.gguf
+.venv/bin/python gguf_check.py write out/gguf
+sample out/gguf/little.gguf out/gguf/little
+sample out/gguf/big.gguf out/gguf/big
+sample out/gguf/parts-00002-of-00002.gguf out/gguf/parts
+.venv/bin/python gguf_check.py same out/gguf/little.gguf out/gguf/*/copy.gguf
 
 # One export a line: a model, - for the demo, and the flags of export.
 n=0

@@ -163,6 +163,9 @@ func (m *Model) ropeIndex(r *hf.Rope) int {
 // Width is the number of logits of a token.
 func (m *Model) Width() int { return m.head.n }
 
+// Threads is the number of threads of a step.
+func (m *Model) Threads() int { return m.team.size }
+
 // Bytes is the memory of the weights.
 func (m *Model) Bytes() int64 {
 	var n int64

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"nibble/internal/mmap"
+	"nibble/internal/slots"
 )
 
 const (
@@ -100,7 +101,7 @@ func newFile(name string, r io.ReaderAt, size int64) (*File, error) {
 		return nil, corrupt(0, HeaderTooSmall, "the file has %d bytes of at least %d", size, lengthBytes)
 	}
 	var length [lengthBytes]byte
-	if err := readFull(r, length[:], 0); err != nil {
+	if err := slots.ReadFull(r, length[:], 0); err != nil {
 		return nil, fmt.Errorf("safetensors: %s: %w", name, err)
 	}
 	n := binary.LittleEndian.Uint64(length[:])
@@ -111,7 +112,7 @@ func newFile(name string, r io.ReaderAt, size int64) (*File, error) {
 		return nil, corrupt(0, InvalidHeaderLength, "%d bytes of which the file has %d", n, size-lengthBytes)
 	}
 	text := make([]byte, n)
-	if err := readFull(r, text, lengthBytes); err != nil {
+	if err := slots.ReadFull(r, text, lengthBytes); err != nil {
 		return nil, fmt.Errorf("safetensors: %s: %w", name, err)
 	}
 	if i := invalidUTF8(text); i >= 0 {
@@ -172,10 +173,10 @@ func (f *File) readAt(t Tensor, p []byte, off int64) error {
 	if !f.holds(t) {
 		return fmt.Errorf("bytes %d to %d are outside the %d bytes of data", t.Begin, t.End, f.size-f.start)
 	}
-	if err := checkRange(t.Bytes(), off, len(p)); err != nil {
+	if err := slots.CheckRange(t.Bytes(), off, len(p)); err != nil {
 		return err
 	}
-	return readFull(f.r, p, f.start+t.Begin+off)
+	return slots.ReadFull(f.r, p, f.start+t.Begin+off)
 }
 
 // Bytes returns the bytes of the tensor as a view of the mapped file, which must not be written to and is valid until

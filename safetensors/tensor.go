@@ -1,11 +1,6 @@
 package safetensors
 
-import (
-	"errors"
-	"fmt"
-	"io"
-	"math"
-)
+import "math"
 
 // Tensor is one tensor of a file. Its bytes are [Begin, End) of the file's data section.
 type Tensor struct {
@@ -45,24 +40,4 @@ func sizeOf(d DType, shape []int) (int64, Kind) {
 		return 0, MisalignedSlice
 	}
 	return bits / 8, ""
-}
-
-// checkRange reports an error if n bytes from byte off are not all in a tensor of size bytes.
-func checkRange(size, off int64, n int) error {
-	if off < 0 || off > size || int64(n) > size-off {
-		return fmt.Errorf("%d bytes from byte %d are outside its %d bytes", n, off, size)
-	}
-	return nil
-}
-
-// readFull fills p from byte off of a file.
-func readFull(r io.ReaderAt, p []byte, off int64) error {
-	n, err := r.ReadAt(p, off)
-	if n == len(p) {
-		return nil
-	}
-	if err == nil || errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("reading %d bytes at byte %d of the file: %w", len(p), off, err)
 }

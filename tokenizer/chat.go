@@ -36,15 +36,9 @@ type chatConfig struct {
 // LoadChat reads the chat template of a model folder, which is the first there is of chat_template.jinja, chat_template
 // in tokenizer_config.json, and chat_template.json. Without any the error is fs.ErrNotExist.
 func LoadChat(fsys fs.FS) (*Chat, error) {
-	raw := map[string][]byte{}
-	for _, name := range []string{"chat_template.jinja", "tokenizer_config.json", "chat_template.json"} {
-		b, err := readFile(fsys, name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		if err == nil {
-			raw[name] = b
-		}
+	raw, err := chatFiles(fsys)
+	if err != nil {
+		return nil, err
 	}
 	c := &Chat{tokens: map[string]jinja.Value{}}
 	if err := c.readTokens(raw["tokenizer_config.json"]); err != nil {
@@ -67,6 +61,30 @@ func LoadChat(fsys fs.FS) (*Chat, error) {
 		return nil, fmt.Errorf("tokenizer: chat template: %w", err)
 	}
 	return c, nil
+}
+
+// ChatTemplate returns the source of the template that LoadChat takes.
+func ChatTemplate(fsys fs.FS) (string, error) {
+	raw, err := chatFiles(fsys)
+	if err != nil {
+		return "", err
+	}
+	return chatTemplate(raw)
+}
+
+// chatFiles reads the files in which a template can be, those that are there.
+func chatFiles(fsys fs.FS) (map[string][]byte, error) {
+	raw := map[string][]byte{}
+	for _, name := range []string{"chat_template.jinja", "tokenizer_config.json", "chat_template.json"} {
+		b, err := readFile(fsys, name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err == nil {
+			raw[name] = b
+		}
+	}
+	return raw, nil
 }
 
 // chatTemplate picks the template from the files that exist.

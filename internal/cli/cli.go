@@ -23,6 +23,7 @@ import (
 	"nibble/build"
 	"nibble/convert"
 	"nibble/demo"
+	"nibble/gguf/view"
 	"nibble/hf"
 	"nibble/internal/version"
 	"nibble/loader"
@@ -180,11 +181,14 @@ func (c *common) check() error {
 // demoName is what the demo is called where a model's folder would be.
 const demoName = "demo"
 
-// openModel opens the folder that an argument names, or the demo without one.
+// openModel opens the folder that an argument names, or the demo without one. A GGUF file is a folder, too.
 func openModel(args []string) (*hf.Folder, string, error) {
 	if len(args) == 0 {
 		f, err := hf.NewFolder("", demo.FS(), "")
 		return f, demoName, err
+	}
+	if isGGUF(args[0]) {
+		return openGGUF(args[0], false)
 	}
 	f, err := hf.Find(args[0])
 	if err != nil {
@@ -195,6 +199,24 @@ func openModel(args []string) (*hf.Folder, string, error) {
 		path = abs
 	}
 	return f, filepath.Base(path), nil
+}
+
+// isGGUF reports whether an argument names a GGUF file.
+func isGGUF(model string) bool { return strings.EqualFold(filepath.Ext(model), ".gguf") }
+
+// openGGUF opens a GGUF file as a folder; with plain all its weights are floats.
+func openGGUF(path string, plain bool) (*hf.Folder, string, error) {
+	f, err := view.Folder(path, plain)
+	name := filepath.Base(path)
+	return f, strings.TrimSuffix(name, filepath.Ext(name)), inputError(err)
+}
+
+// openFloats is openModel for what needs floats.
+func openFloats(args []string) (*hf.Folder, string, error) {
+	if len(args) > 0 && isGGUF(args[0]) {
+		return openGGUF(args[0], true)
+	}
+	return openModel(args)
 }
 
 // source adds the flags that decide what a checkpoint leaves open.

@@ -33,8 +33,8 @@ func newCompareCommand() *cobra.Command {
 percentile of the KL divergence over the whole vocabulary, both perplexities and their ratio, how often both have the
 same likeliest token, and how many prompts both continue with the very same tokens.
 
---activations and --kv are those of the build, so that a8 predicts what an int8 server loses; the reference always runs
-in f32. With one argument the reference is the demo; with none the build is the demo quantized (awq, group 128). The exit
+--activations and --kv are those of the build, so that a8 predicts what an int8 server loses, f32 unless they are given
+(bench takes a8 for quantized builds); the reference always runs in f32, which takes most of the time. With one argument the reference is the demo; with none the build is the demo quantized (awq, group 128). The exit
 code is 4 if one of --max-kl, --max-ppl-ratio and --min-top1 is missed; the figures are printed all the same.`,
 		Example: `  runtime compare --max-windows 8                        # the demo against its own awq build
   runtime compare ./model ./model-awq-g128 --text wiki.test.raw --activations a8

@@ -99,7 +99,7 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 			o.out = "demo-awq-g128-" + o.dtype
 		}
 	} else {
-		folder, name, err := openModel(args)
+		folder, name, err := openFloats(args)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		defer b.Set.Close()
 	}
 	if o.against != "" {
-		folder, _, err := openModel([]string{o.against})
+		folder, _, err := openFloats([]string{o.against})
 		if err != nil {
 			return err
 		}

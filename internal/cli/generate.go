@@ -36,7 +36,8 @@ the last two). The continuation streams to standard output. It ends at --tokens,
 --stop string, where the context is full, or at Ctrl-C, which is no error.
 
 The likeliest token is taken each time unless --temperature is above 0. With --chat the prompt is a user's message in the
-model's chat template. --json prints prompt_tokens, tokens, text, stop_reason (length, eos, stop, context, interrupted)
+model's chat template. The model runs in f32, the reference, unless --activations names a faster mode: a8 for quantized
+builds and a16 for others are what bench measures. --json prints prompt_tokens, tokens, text, stop_reason (length, eos, stop, context, interrupted)
 and ids, the end token included.`,
 		Example: `  runtime generate --prompt "And it came to pass that the captain"
   runtime generate ./model --chat --system "Be brief." --prompt "Why is the sky blue?" --temperature 0.7 --top-p 0.9

@@ -102,7 +102,7 @@ func runInspect(cmd *cobra.Command, args []string, o *inspectOptions) error {
 	if in.Findings, err = loader.Scan(cmd.Context(), b); err != nil {
 		return inputError(err)
 	}
-	if b.Reader != nil {
+	if b.Reader != nil && b.Origin == nil {
 		in.Verdicts = loader.Verdicts(b)
 	}
 	if o.json {
@@ -151,8 +151,8 @@ func inspect(b *build.Build, name string) *inspection {
 	if b.Reader != nil {
 		in.Format = b.Reader.Format()
 	}
-	for _, f := range b.Set.Files() {
-		in.Files = append(in.Files, inspectedFile{f.Name, f.File.Size(), len(f.File.Tensors())})
+	for _, f := range b.Stored() {
+		in.Files = append(in.Files, inspectedFile{f.Name, f.Size, f.Tensors})
 	}
 	for _, t := range b.Set.Tensors() {
 		in.Bytes += t.Bytes()

@@ -100,7 +100,10 @@ func newPerplexityCommand() *cobra.Command {
 every window is scored, as llama-perplexity does) and all (every token but the first of a window, as scripts around
 transformers do). With --stride windows overlap and every token is scored once. Each figure comes with its standard
 error and a 95 % interval over the windows. A window starts with the tokens that the tokenizer puts in front of every
-text (BOS), in place of its own first ones.`,
+text (BOS), in place of its own first ones.
+
+The model runs in f32, the reference, unless --activations names a faster mode: a8 for quantized builds and a16 for
+others are what bench measures.`,
 		Example: `  runtime perplexity                                     # the demo on its own text
   runtime perplexity ./model --text wiki.test.raw --context 512
   runtime perplexity ./model --text wiki.test.raw --context 1024 --stride 512 --activations a8`,

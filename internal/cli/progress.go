@@ -22,6 +22,7 @@ type progress struct {
 
 	label func(job string) string // layer that a job belongs to
 	left  map[string]int64        // input bytes of a layer that are still to come
+	note  string                  // behind what is reported of a layer
 }
 
 // newProgress prepares the display of a run over the given jobs. It returns nil where nothing is to be shown.
@@ -40,6 +41,23 @@ func newProgress(w io.Writer, name string, quiet bool, costs map[string]int64, l
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
 	}
 	return p
+}
+
+// stage tells what calibration is about: on a terminal now, elsewhere the loss with the next finished layer.
+func (p *progress) stage(layer int, stage string, loss float64) {
+	if p == nil {
+		return
+	}
+	if loss > 0 {
+		p.note = fmt.Sprintf(", loss %.5f", loss)
+	}
+	if p.bar == nil {
+		return
+	}
+	if layer >= 0 {
+		stage = fmt.Sprintf("layer %d: %s", layer, stage)
+	}
+	p.bar.Describe(p.name + ": " + stage + p.note)
 }
 
 // report accounts for input bytes of a job. Calls do not overlap.
@@ -61,8 +79,8 @@ func (p *progress) report(job string, bytes int64) {
 	}
 	spent := time.Since(p.start).Seconds()
 	rate := float64(p.done) / max(spent, 1e-9)
-	fmt.Fprintf(p.w, "%s: %s done, %d %%, %.0f MB/s, %.0f s left\n", p.name, l, 100*p.done/max(p.total, 1), rate/1e6,
-		float64(p.total-p.done)/rate)
+	fmt.Fprintf(p.w, "%s: %s done, %d %%, %.1f MB/s, %.0f s left%s\n", p.name, l, 100*p.done/max(p.total, 1), rate/1e6,
+		float64(p.total-p.done)/rate, p.note)
 }
 
 // finish removes the bar.

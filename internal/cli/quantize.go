@@ -17,6 +17,7 @@ import (
 	"nibble/convert"
 	"nibble/fidelity"
 	"nibble/formats"
+	"nibble/gguf/view"
 	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/loader"
@@ -40,8 +41,11 @@ type quantizeOptions struct {
 	scale, signed          string
 	memory                 string
 	nonFinite, dry, resume bool
+	requantize             bool
 	textCheck              textCheck
 	calibration            calibration
+	sensitivity            sensitivity
+	gguf                   ggufOptions
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -50,17 +54,28 @@ func NewQuantizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quantize [MODEL]",
 		Short: "Turn a bf16 checkpoint into a 4-bit or 8-bit build",
-		Long: `Turn a bf16 (f16, f32) checkpoint into a build that a server loads: GPTQ, AWQ, compressed-tensors or cpu_int4.
+		Long: `Turn a bf16 (f16, f32) checkpoint into a build that a server loads: GPTQ, AWQ, compressed-tensors, cpu_int4 or GGUF.
 
-MODEL is a Hugging Face folder, a .safetensors file beside its config.json, or a hub id found in the local cache.
+MODEL is a Hugging Face folder, a .safetensors file beside its config.json, a GGUF file, or a hub id found in the local cache.
 Without one the built-in demo model is quantized. The plan is made and checked against the rules of the target loader
 before any weight is read; the output appears under its name only when it is whole; an interrupted run goes on with
---resume.`,
+--resume.
+
+Methods from the cheapest to the best: rtn rounds to nearest; search (the default) tries many scales and refines, in seconds; shrink is the
+search of other cpu_int4 exporters. With text, search weighs errors by the inputs of every matrix; awq scales inputs and weights
+against one another first; gptq passes errors on to columns that are still to come; best also makes up for what the layers before have
+lost. Those run the text (--calib, or what the model writes itself) through the model: about as long as a prompt of all its
+tokens, best twice that.`,
 		Example: `  quantize --format awq --group 128                       # the demo, into ./demo-awq-g128
   quantize --scheme W8A8 --dry-run                        # every file with its exact size, nothing written
   quantize ./Llama-3.2-1B -o ./out --format gptq          # your model: symmetric, for vLLM's AMX path
   quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
-  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption`,
+  quantize --format gptq --method gptq --samples 16       # the demo, calibrated on text that it writes itself
+  quantize ./model --method best --calib text.jsonl       # the best build, from text of your own
+  quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
+  quantize --format gguf --type q4_k_m                    # the demo, into ./demo-q4_k_m.gguf
+  quantize ./model --format gguf --type q4_0 --calib wiki.txt -o model.gguf
+  quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
 	}
@@ -75,7 +90,7 @@ before any weight is read; the output appears under its name only when it is who
 		targets = append(targets, string(t))
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(names, ", "))
+	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(append(names, ggufFormat), ", "))
 	f.StringVar(&o.scheme, "scheme", "", "preset, implies --format compressed-tensors: W4A16, W4A16_ASYM, W8A16, W8A8")
 	f.IntVarP(&o.group, "group", "g", 128, "weights that share a scale, -1 for whole rows")
 	f.IntVarP(&o.bits, "bits", "b", 4, "bits of a weight: 4, or 8 where the format has it")
@@ -94,7 +109,10 @@ before any weight is read; the output appears under its name only when it is who
 	f.StringVar(&o.signed, "signed-scale", "auto", "auto, on, off: allow negative scales on symmetric grids, which use the longer side of the grid for either sign")
 	f.StringVar(&o.memory, "max-memory", "", "most memory to use beside the page cache, like 300MiB")
 	f.BoolVar(&o.nonFinite, "allow-nonfinite", false, "keep tensors with NaN or infinity as they are instead of stopping")
+	f.BoolVar(&o.requantize, "allow-requantize", false, "take a GGUF file that is quantized already for a source")
+	o.gguf.register(cmd)
 	o.calibration.register(cmd)
+	o.sensitivity.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
@@ -147,7 +165,13 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if o.resume && o.overwrite {
 		return usagef("--resume and --overwrite exclude each other")
 	}
-	folder, name, err := openModel(args)
+	if err := o.sensitivity.check(cmd); err != nil {
+		return err
+	}
+	if err := o.requantizes(args); err != nil {
+		return err
+	}
+	folder, name, err := openFloats(args)
 	if err != nil {
 		return err
 	}
@@ -156,9 +180,24 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		return err
 	}
 	defer b.Set.Close()
+	if o.sensitivity.file != "" {
+		if err := o.sensitivity.place(folder.Path, o.overwrite); err != nil {
+			return err
+		}
+		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
+	}
+	if o.format == ggufFormat {
+		if o.sensitivity.file != "" {
+			return usagef("--sensitivity looks at grids that GGUF's mixes do not have; leave --format gguf out")
+		}
+		return o.writeGGUF(cmd, b, name)
+	}
 	s, err := o.settings(cmd, b)
 	if err != nil {
 		return err
+	}
+	if o.sensitivity.file != "" {
+		return o.analyze(cmd, b, s)
 	}
 	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
 		return err
@@ -187,6 +226,18 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	return write(cmd, o, plan)
 }
 
+// requantizes refuses a source that is quantized already, unless that is allowed.
+func (o *quantizeOptions) requantizes(args []string) error {
+	if len(args) == 0 || !isGGUF(args[0]) || o.requantize {
+		return nil
+	}
+	tensor, kind, err := view.Lossy(args[0])
+	if err == nil && tensor != "" {
+		err = fmt.Errorf("%s: %s is %s: to quantize a second time loses more than once; --allow-requantize does it", args[0], tensor, kind)
+	}
+	return inputError(err)
+}
+
 // write does what was planned and prints the outcome.
 func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	layers := plan.Layers()
@@ -196,6 +247,7 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d of %d tensors and files were finished by the interrupted run\n", cmd.Name(), finished, all)
 		}
 	}}
+	r.Stage = show.stage
 	r.Loaded = func(s *calib.Sequences) {
 		if !o.quiet {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), s)

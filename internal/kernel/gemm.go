@@ -52,7 +52,9 @@ func (o *Outer[T]) Sub(c []T, ldc int, a []T, rs, ks int, b []T, bs, k, cols int
 //	y[i·ldy+j] = (y[i·ldy+j] − Σ_k l[i·ldl+k]·y[k·ldy+j]) / l[i·ldl+i]    over k = 0, 1 … i−1, of all i < Rows and j < cols
 //
 // Only float64 has it.
-func (o *Outer[T]) Divide(y []T, ldy int, l []T, ldl, cols int) { o.div[cols/o.Lanes-1](y, ldy, l, ldl) }
+func (o *Outer[T]) Divide(y []T, ldy int, l []T, ldl, cols int) {
+	o.div[cols/o.Lanes-1](y, ldy, l, ldl)
+}
 
 // addOuter is Add of 2 by 4.
 func addOuter[T float32 | float64](c []T, ldc int, a []T, rs, ks int, b []T, bs, k int) {

@@ -878,7 +878,7 @@ done:
 	RET
 
 // func packMomentsAVX2(dst []float32, x []byte, stride int, w []float32, cols int, width int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·packMomentsAVX2(SB), NOSPLIT, $0-96
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
@@ -906,7 +906,7 @@ TEXT ·packMomentsAVX2(SB), NOSPLIT, $0-96
 	MOVL         $0x5f7fffff, R9
 	VMOVD        R9, X5
 	VPBROADCASTD X5, Y5
-	MOVL         $0x7f800000, R9
+	MOVL         $0x7fc00000, R9
 	VMOVD        R9, X6
 	VPBROADCASTD X6, Y6
 	TESTQ        SI, SI
@@ -921,46 +921,48 @@ pair:
 	XORQ         R9, R9
 
 columns:
-	VPMOVZXWD (CX)(R9*2), Y9
-	VPSLLD    $0x10, Y9, Y9
-	VMULPS    Y7, Y9, Y9
-	VPSRLD    $0x10, Y9, Y10
-	VPAND     Y0, Y10, Y10
-	VPADDD    Y1, Y10, Y10
-	VPADDD    Y10, Y9, Y9
-	VPAND     Y2, Y9, Y9
-	VPAND     Y3, Y9, Y10
-	VPCMPGTD  Y5, Y10, Y11
-	VPAND     Y6, Y11, Y11
-	VPOR      Y11, Y9, Y9
-	VPCMPGTD  Y10, Y4, Y11
-	VPANDN    Y9, Y11, Y9
-	VPMOVZXWD (R10)(R9*2), Y10
-	VPSLLD    $0x10, Y10, Y10
-	VMULPS    Y8, Y10, Y10
-	VPSRLD    $0x10, Y10, Y11
-	VPAND     Y0, Y11, Y11
-	VPADDD    Y1, Y11, Y11
-	VPADDD    Y11, Y10, Y10
-	VPAND     Y2, Y10, Y10
-	VPAND     Y3, Y10, Y11
-	VPCMPGTD  Y5, Y11, Y12
-	VPAND     Y6, Y12, Y12
-	VPOR      Y12, Y10, Y10
-	VPCMPGTD  Y11, Y4, Y12
-	VPANDN    Y10, Y12, Y10
-	VMOVDQU   Y10, (AX)(R9*4)
-	LEAQ      (AX)(R8*1), R11
-	VMOVDQU   Y9, (R11)(R9*4)
-	ADDQ      $0x08, R9
-	CMPQ      R9, DI
-	JLT       columns
-	LEAQ      (CX)(DX*2), CX
-	ADDQ      R8, AX
-	ADDQ      R8, AX
-	ADDQ      $0x08, BX
-	SUBQ      $0x02, SI
-	JNZ       pair
+	PREFETCHT0 192(CX)(R9*2)
+	PREFETCHT0 192(R10)(R9*2)
+	VPMOVZXWD  (CX)(R9*2), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y7, Y9, Y9
+	VPSRLD     $0x10, Y9, Y10
+	VPAND      Y0, Y10, Y10
+	VPADDD     Y1, Y10, Y10
+	VPADDD     Y10, Y9, Y9
+	VPAND      Y2, Y9, Y9
+	VPAND      Y3, Y9, Y10
+	VPCMPGTD   Y5, Y10, Y11
+	VPAND      Y6, Y11, Y11
+	VPOR       Y11, Y9, Y9
+	VPCMPGTD   Y10, Y4, Y11
+	VPANDN     Y9, Y11, Y9
+	VPMOVZXWD  (R10)(R9*2), Y10
+	VPSLLD     $0x10, Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VPSRLD     $0x10, Y10, Y11
+	VPAND      Y0, Y11, Y11
+	VPADDD     Y1, Y11, Y11
+	VPADDD     Y11, Y10, Y10
+	VPAND      Y2, Y10, Y10
+	VPAND      Y3, Y10, Y11
+	VPCMPGTD   Y5, Y11, Y12
+	VPAND      Y6, Y12, Y12
+	VPOR       Y12, Y10, Y10
+	VPCMPGTD   Y11, Y4, Y12
+	VPANDN     Y10, Y12, Y10
+	VMOVDQU    Y10, (AX)(R9*4)
+	LEAQ       (AX)(R8*1), R11
+	VMOVDQU    Y9, (R11)(R9*4)
+	ADDQ       $0x08, R9
+	CMPQ       R9, DI
+	JLT        columns
+	LEAQ       (CX)(DX*2), CX
+	ADDQ       R8, AX
+	ADDQ       R8, AX
+	ADDQ       $0x08, BX
+	SUBQ       $0x02, SI
+	JNZ        pair
 
 done:
 	VZEROUPPER

@@ -4,28 +4,41 @@
 
 package kernel
 
+// add32x1AVX2 is for 8 columns; addOuter is the specification.
 func add32x1AVX2(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// sub32x1AVX2 is for 8 columns; subOuter is the specification.
 func sub32x1AVX2(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// add32x2AVX2 is for 16 columns; addOuter is the specification.
 func add32x2AVX2(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// sub32x2AVX2 is for 16 columns; subOuter is the specification.
 func sub32x2AVX2(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// add64x1AVX2 is for 4 columns; addOuter is the specification.
 func add64x1AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// sub64x1AVX2 is for 4 columns; subOuter is the specification.
 func sub64x1AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// dividex1AVX2 is for 4 columns; divideOuter is the specification.
 func dividex1AVX2(y []float64, ldy int, l []float64, ldl int)
 
+// add64x2AVX2 is for 8 columns; addOuter is the specification.
 func add64x2AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// sub64x2AVX2 is for 8 columns; subOuter is the specification.
 func sub64x2AVX2(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// dividex2AVX2 is for 8 columns; divideOuter is the specification.
 func dividex2AVX2(y []float64, ldy int, l []float64, ldl int)
 
+// momentx1AVX2 is for 8 columns; addMoment is the specification.
 func momentx1AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
+// momentx2AVX2 is for 16 columns; addMoment is the specification.
 func momentx2AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
+// packMomentsAVX2 packs a multiple of 16 columns; packMoments is the specification.
 func packMomentsAVX2(dst []float32, x []byte, stride int, w []float32, cols int, width int)

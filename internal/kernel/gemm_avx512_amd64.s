@@ -2783,7 +2783,7 @@ done:
 	RET
 
 // func packMomentsAVX512(dst []float32, x []byte, stride int, w []float32, cols int, width int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·packMomentsAVX512(SB), NOSPLIT, $0-96
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
@@ -2811,7 +2811,7 @@ TEXT ·packMomentsAVX512(SB), NOSPLIT, $0-96
 	MOVL         $0x5f7fffff, R9
 	VMOVD        R9, X5
 	VPBROADCASTD X5, Z5
-	MOVL         $0x7f800000, R9
+	MOVL         $0x7fc00000, R9
 	VMOVD        R9, X6
 	VPBROADCASTD X6, Z6
 	TESTQ        SI, SI
@@ -2826,6 +2826,8 @@ pair:
 	XORQ         R9, R9
 
 columns:
+	PREFETCHT0  192(CX)(R9*2)
+	PREFETCHT0  192(R10)(R9*2)
 	VPMOVZXWD   (CX)(R9*2), Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMULPS      Z7, Z9, Z9

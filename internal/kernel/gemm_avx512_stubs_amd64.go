@@ -4,40 +4,59 @@
 
 package kernel
 
+// add32x1AVX512 is for 16 columns; addOuter is the specification.
 func add32x1AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// sub32x1AVX512 is for 16 columns; subOuter is the specification.
 func sub32x1AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// add32x2AVX512 is for 32 columns; addOuter is the specification.
 func add32x2AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// sub32x2AVX512 is for 32 columns; subOuter is the specification.
 func sub32x2AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// add32x3AVX512 is for 48 columns; addOuter is the specification.
 func add32x3AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// sub32x3AVX512 is for 48 columns; subOuter is the specification.
 func sub32x3AVX512(c []float32, ldc int, a []float32, rs int, ks int, b []float32, bs int, k int)
 
+// add64x1AVX512 is for 8 columns; addOuter is the specification.
 func add64x1AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// sub64x1AVX512 is for 8 columns; subOuter is the specification.
 func sub64x1AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// dividex1AVX512 is for 8 columns; divideOuter is the specification.
 func dividex1AVX512(y []float64, ldy int, l []float64, ldl int)
 
+// add64x2AVX512 is for 16 columns; addOuter is the specification.
 func add64x2AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// sub64x2AVX512 is for 16 columns; subOuter is the specification.
 func sub64x2AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// dividex2AVX512 is for 16 columns; divideOuter is the specification.
 func dividex2AVX512(y []float64, ldy int, l []float64, ldl int)
 
+// add64x3AVX512 is for 24 columns; addOuter is the specification.
 func add64x3AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// sub64x3AVX512 is for 24 columns; subOuter is the specification.
 func sub64x3AVX512(c []float64, ldc int, a []float64, rs int, ks int, b []float64, bs int, k int)
 
+// dividex3AVX512 is for 24 columns; divideOuter is the specification.
 func dividex3AVX512(y []float64, ldy int, l []float64, ldl int)
 
+// momentx1AVX512 is for 16 columns; addMoment is the specification.
 func momentx1AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
+// momentx2AVX512 is for 32 columns; addMoment is the specification.
 func momentx2AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
+// momentx3AVX512 is for 48 columns; addMoment is the specification.
 func momentx3AVX512(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
+// packMomentsAVX512 packs a multiple of 16 columns; packMoments is the specification.
 func packMomentsAVX512(dst []float32, x []byte, stride int, w []float32, cols int, width int)

@@ -4,10 +4,14 @@
 
 package kernel
 
+// momentx1BF16 is for 16 columns; addMoment is the specification.
 func momentx1BF16(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
+// momentx2BF16 is for 32 columns; addMoment is the specification.
 func momentx2BF16(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
+// momentx3BF16 is for 48 columns; addMoment is the specification.
 func momentx3BF16(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
+// packMomentsBF16 packs a multiple of 16 columns; packMomentPairs is the specification.
 func packMomentsBF16(dst []float32, x []byte, stride int, w []float32, cols int, width int)

@@ -8,8 +8,10 @@ type grids struct {
 	plainError func(fields [7]float32, w []float32) float64
 	encode     func(fields [7]float32, w []float32, codes []uint8)
 	encodeBF16 func(fields [7]float32, w []float32, codes []uint8)
-	coarse     func(sums, inverse, lo, hi, w []float32)      // w of any length
-	shifted    func(sums, inverse, lo, hi, sub, w []float32) // w of any length
+	coarse     func(sums, inverse, lo, hi, inner, outer []float32)      // weights of any number
+	shifted    func(sums, inverse, lo, hi, sub, inner, outer []float32) // the same
+	span       func(scale, lo, hi, sub []float32) (low, high float32)
+	split      func(inner, outer, w []float32, low, high float32) (n int)
 	survey     func(w []float32) (all, least uint32)
 	codeSums   func(fields [7]float32, w []float32) [4]float64
 	fill       func(x [8]float32, p, q, den, scale, inverse, sub, lowest, highest *[MaxTrials]float32)
@@ -17,7 +19,7 @@ type grids struct {
 	above      func(low []float32, bound float32) (mask uint64)
 }
 
-var gridsGeneric = grids{gridError, plainError, encode, encodeBF16, coarse, shifted, survey, codeSums, fill, sieve, above}
+var gridsGeneric = grids{gridError, plainError, encode, encodeBF16, coarse, shifted, span, split, survey, codeSums, fill, sieve, above}
 
 // Grid is the grid of one group in a search: a weight x gets the code q = clamp(rint((x − Sub)/Scale + Add), Lo, Hi), ties
 // to even, and becomes (q − Off)·Scale + Bias. Scale is not 0; Lo and Hi are integers of at most 2^21.

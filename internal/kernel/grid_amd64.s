@@ -231,281 +231,55 @@ done:
 	VZEROUPPER
 	RET
 
-// func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, w []float32)
-// Requires: AVX
-TEXT ·coarseAVX2(SB), NOSPLIT, $0-120
-	MOVQ  sums_base+0(FP), AX
-	MOVQ  inverse_base+24(FP), CX
-	MOVQ  lo_base+48(FP), DX
-	MOVQ  hi_base+72(FP), BX
-	MOVQ  w_base+96(FP), SI
-	MOVQ  w_len+104(FP), DI
-	MOVQ  sums_len+8(FP), R10
-	TESTQ R10, R10
-	JZ    done
+// func spanAVX2(scale []float32, lo []float32, hi []float32, sub []float32) (low float32, high float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·spanAVX2(SB), NOSPLIT, $0-104
+	MOVQ         scale_base+0(FP), AX
+	MOVQ         lo_base+24(FP), CX
+	MOVQ         hi_base+48(FP), DX
+	MOVQ         sub_base+72(FP), BX
+	MOVL         $0xff800000, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x7f800000, SI
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         scale_len+8(FP), SI
+	TESTQ        SI, SI
+	JZ           done
 
 loop:
 	VMOVUPS (AX), Y2
-	VMOVUPS (CX), Y3
-	VMOVUPS (DX), Y4
-	VMOVUPS (BX), Y5
-	VXORPS  Y2, Y2, Y2
-	VMOVUPS 32(AX), Y6
-	VMOVUPS 32(CX), Y7
-	VMOVUPS 32(DX), Y8
-	VMOVUPS 32(BX), Y9
-	VXORPS  Y6, Y6, Y6
-	MOVQ    SI, R8
-	MOVQ    DI, R9
-	SUBQ    $0x04, R9
-	JLT     rest
-
-four:
-	VBROADCASTSS (R8), Y10
-	VMULPS       Y3, Y10, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VMULPS       Y7, Y10, Y0
-	VMAXPS       Y8, Y0, Y1
-	VMINPS       Y9, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y6, Y6
-	VBROADCASTSS 4(R8), Y10
-	VMULPS       Y3, Y10, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VMULPS       Y7, Y10, Y0
-	VMAXPS       Y8, Y0, Y1
-	VMINPS       Y9, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y6, Y6
-	VBROADCASTSS 8(R8), Y10
-	VMULPS       Y3, Y10, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VMULPS       Y7, Y10, Y0
-	VMAXPS       Y8, Y0, Y1
-	VMINPS       Y9, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y6, Y6
-	VBROADCASTSS 12(R8), Y10
-	VMULPS       Y3, Y10, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VMULPS       Y7, Y10, Y0
-	VMAXPS       Y8, Y0, Y1
-	VMINPS       Y9, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y6, Y6
-	ADDQ         $0x10, R8
-	SUBQ         $0x04, R9
-	JGE          four
-
-rest:
-	ADDQ $0x04, R9
-	JZ   stored
-
-weight:
-	VBROADCASTSS (R8), Y10
-	VMULPS       Y3, Y10, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VMULPS       Y7, Y10, Y0
-	VMAXPS       Y8, Y0, Y1
-	VMINPS       Y9, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y6, Y6
-	ADDQ         $0x04, R8
-	DECQ         R9
-	JNZ          weight
-
-stored:
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y6, 32(AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	ADDQ    $0x40, BX
-	SUBQ    $0x10, R10
+	VMULPS  (CX), Y2, Y3
+	VADDPS  (BX), Y3, Y3
+	VMULPS  (DX), Y2, Y2
+	VADDPS  (BX), Y2, Y2
+	VMINPS  Y3, Y2, Y4
+	VMAXPS  Y3, Y2, Y3
+	VMAXPS  Y0, Y4, Y0
+	VMINPS  Y1, Y3, Y1
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	SUBQ    $0x08, SI
 	JNZ     loop
 
 done:
-	VZEROUPPER
-	RET
-
-// func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, w []float32)
-// Requires: AVX
-TEXT ·shiftedAVX2(SB), NOSPLIT, $0-144
-	MOVQ  sums_base+0(FP), AX
-	MOVQ  inverse_base+24(FP), CX
-	MOVQ  lo_base+48(FP), DX
-	MOVQ  hi_base+72(FP), BX
-	MOVQ  sub_base+96(FP), SI
-	MOVQ  w_base+120(FP), DI
-	MOVQ  w_len+128(FP), R8
-	MOVQ  sums_len+8(FP), R11
-	TESTQ R11, R11
-	JZ    done
-
-loop:
-	VMOVUPS (AX), Y2
-	VMOVUPS (CX), Y3
-	VMOVUPS (DX), Y4
-	VMOVUPS (BX), Y5
-	VMOVUPS (SI), Y6
-	VXORPS  Y2, Y2, Y2
-	VMOVUPS 32(AX), Y7
-	VMOVUPS 32(CX), Y8
-	VMOVUPS 32(DX), Y9
-	VMOVUPS 32(BX), Y10
-	VMOVUPS 32(SI), Y11
-	VXORPS  Y7, Y7, Y7
-	MOVQ    DI, R9
-	MOVQ    R8, R10
-	SUBQ    $0x04, R10
-	JLT     rest
-
-four:
-	VBROADCASTSS (R9), Y12
-	VSUBPS       Y6, Y12, Y0
-	VMULPS       Y3, Y0, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VSUBPS       Y11, Y12, Y0
-	VMULPS       Y8, Y0, Y0
-	VMAXPS       Y9, Y0, Y1
-	VMINPS       Y10, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y7, Y7
-	VBROADCASTSS 4(R9), Y12
-	VSUBPS       Y6, Y12, Y0
-	VMULPS       Y3, Y0, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VSUBPS       Y11, Y12, Y0
-	VMULPS       Y8, Y0, Y0
-	VMAXPS       Y9, Y0, Y1
-	VMINPS       Y10, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y7, Y7
-	VBROADCASTSS 8(R9), Y12
-	VSUBPS       Y6, Y12, Y0
-	VMULPS       Y3, Y0, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VSUBPS       Y11, Y12, Y0
-	VMULPS       Y8, Y0, Y0
-	VMAXPS       Y9, Y0, Y1
-	VMINPS       Y10, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y7, Y7
-	VBROADCASTSS 12(R9), Y12
-	VSUBPS       Y6, Y12, Y0
-	VMULPS       Y3, Y0, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VSUBPS       Y11, Y12, Y0
-	VMULPS       Y8, Y0, Y0
-	VMAXPS       Y9, Y0, Y1
-	VMINPS       Y10, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y7, Y7
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, R10
-	JGE          four
-
-rest:
-	ADDQ $0x04, R10
-	JZ   stored
-
-weight:
-	VBROADCASTSS (R9), Y12
-	VSUBPS       Y6, Y12, Y0
-	VMULPS       Y3, Y0, Y0
-	VMAXPS       Y4, Y0, Y1
-	VMINPS       Y5, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y2, Y2
-	VSUBPS       Y11, Y12, Y0
-	VMULPS       Y8, Y0, Y0
-	VMAXPS       Y9, Y0, Y1
-	VMINPS       Y10, Y1, Y1
-	VROUNDPS     $0x00, Y1, Y1
-	VSUBPS       Y0, Y1, Y1
-	VMULPS       Y1, Y1, Y1
-	VADDPS       Y1, Y7, Y7
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          weight
-
-stored:
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y7, 32(AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	ADDQ    $0x40, BX
-	ADDQ    $0x40, SI
-	SUBQ    $0x10, R11
-	JNZ     loop
-
-done:
+	VEXTRACTF128 $0x01, Y0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VMAXPS       X2, X0, X0
+	MOVSS        X0, low+96(FP)
+	VEXTRACTF128 $0x01, Y1, X0
+	VMINPS       X0, X1, X1
+	VPERMILPS    $0x4e, X1, X0
+	VMINPS       X0, X1, X1
+	VPERMILPS    $0xb1, X1, X0
+	VMINPS       X0, X1, X1
+	MOVSS        X1, high+100(FP)
 	VZEROUPPER
 	RET
 
@@ -974,193 +748,59 @@ done:
 	VZEROUPPER
 	RET
 
-// func coarseAVX512(sums []float32, inverse []float32, lo []float32, hi []float32, w []float32)
-// Requires: AVX, AVX512F
-TEXT ·coarseAVX512(SB), NOSPLIT, $0-120
-	MOVQ  sums_base+0(FP), AX
-	MOVQ  inverse_base+24(FP), CX
-	MOVQ  lo_base+48(FP), DX
-	MOVQ  hi_base+72(FP), BX
-	MOVQ  w_base+96(FP), SI
-	MOVQ  w_len+104(FP), DI
-	MOVQ  sums_len+8(FP), R10
-	TESTQ R10, R10
-	JZ    done
+// func spanAVX512(scale []float32, lo []float32, hi []float32, sub []float32) (low float32, high float32)
+// Requires: AVX, AVX512F, SSE
+TEXT ·spanAVX512(SB), NOSPLIT, $0-104
+	MOVQ         scale_base+0(FP), AX
+	MOVQ         lo_base+24(FP), CX
+	MOVQ         hi_base+48(FP), DX
+	MOVQ         sub_base+72(FP), BX
+	MOVL         $0xff800000, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x7f800000, SI
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         scale_len+8(FP), SI
+	TESTQ        SI, SI
+	JZ           done
 
 loop:
 	VMOVUPS (AX), Z2
-	VMOVUPS (CX), Z3
-	VMOVUPS (DX), Z4
-	VMOVUPS (BX), Z5
-	VXORPS  Y2, Y2, Y2
-	MOVQ    SI, R8
-	MOVQ    DI, R9
-	SUBQ    $0x04, R9
-	JLT     rest
-
-four:
-	VBROADCASTSS (R8), Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	VBROADCASTSS 4(R8), Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	VBROADCASTSS 8(R8), Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	VBROADCASTSS 12(R8), Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	ADDQ         $0x10, R8
-	SUBQ         $0x04, R9
-	JGE          four
-
-rest:
-	ADDQ $0x04, R9
-	JZ   stored
-
-weight:
-	VBROADCASTSS (R8), Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	ADDQ         $0x04, R8
-	DECQ         R9
-	JNZ          weight
-
-stored:
-	VMOVUPS Z2, (AX)
+	VMULPS  (CX), Z2, Z3
+	VADDPS  (BX), Z3, Z3
+	VMULPS  (DX), Z2, Z2
+	VADDPS  (BX), Z2, Z2
+	VMINPS  Z3, Z2, Z4
+	VMAXPS  Z3, Z2, Z3
+	VMAXPS  Z0, Z4, Z0
+	VMINPS  Z1, Z3, Z1
 	ADDQ    $0x40, AX
 	ADDQ    $0x40, CX
 	ADDQ    $0x40, DX
 	ADDQ    $0x40, BX
-	SUBQ    $0x10, R10
+	SUBQ    $0x10, SI
 	JNZ     loop
 
 done:
-	VZEROUPPER
-	RET
-
-// func shiftedAVX512(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, w []float32)
-// Requires: AVX, AVX512F
-TEXT ·shiftedAVX512(SB), NOSPLIT, $0-144
-	MOVQ  sums_base+0(FP), AX
-	MOVQ  inverse_base+24(FP), CX
-	MOVQ  lo_base+48(FP), DX
-	MOVQ  hi_base+72(FP), BX
-	MOVQ  sub_base+96(FP), SI
-	MOVQ  w_base+120(FP), DI
-	MOVQ  w_len+128(FP), R8
-	MOVQ  sums_len+8(FP), R11
-	TESTQ R11, R11
-	JZ    done
-
-loop:
-	VMOVUPS (AX), Z2
-	VMOVUPS (CX), Z3
-	VMOVUPS (DX), Z4
-	VMOVUPS (BX), Z5
-	VMOVUPS (SI), Z6
-	VXORPS  Y2, Y2, Y2
-	MOVQ    DI, R9
-	MOVQ    R8, R10
-	SUBQ    $0x04, R10
-	JLT     rest
-
-four:
-	VBROADCASTSS (R9), Z0
-	VSUBPS       Z6, Z0, Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	VBROADCASTSS 4(R9), Z0
-	VSUBPS       Z6, Z0, Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	VBROADCASTSS 8(R9), Z0
-	VSUBPS       Z6, Z0, Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	VBROADCASTSS 12(R9), Z0
-	VSUBPS       Z6, Z0, Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, R10
-	JGE          four
-
-rest:
-	ADDQ $0x04, R10
-	JZ   stored
-
-weight:
-	VBROADCASTSS (R9), Z0
-	VSUBPS       Z6, Z0, Z0
-	VMULPS       Z3, Z0, Z0
-	VMAXPS       Z4, Z0, Z1
-	VMINPS       Z5, Z1, Z1
-	VRNDSCALEPS  $0x00, Z1, Z1
-	VSUBPS       Z0, Z1, Z1
-	VMULPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z2
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          weight
-
-stored:
-	VMOVUPS Z2, (AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	ADDQ    $0x40, BX
-	ADDQ    $0x40, SI
-	SUBQ    $0x10, R11
-	JNZ     loop
-
-done:
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VMAXPS        Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X2
+	VMAXPS        X2, X0, X0
+	VPERMILPS     $0x4e, X0, X2
+	VMAXPS        X2, X0, X0
+	VPERMILPS     $0xb1, X0, X2
+	VMAXPS        X2, X0, X0
+	MOVSS         X0, low+96(FP)
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VMINPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VMINPS        X0, X1, X1
+	VPERMILPS     $0x4e, X1, X0
+	VMINPS        X0, X1, X1
+	VPERMILPS     $0xb1, X1, X0
+	VMINPS        X0, X1, X1
+	MOVSS         X1, high+100(FP)
 	VZEROUPPER
 	RET
 
@@ -1449,5 +1089,746 @@ loop:
 
 done:
 	MOVQ CX, mask+32(FP)
+	VZEROUPPER
+	RET
+
+// func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, inner []float32, outer []float32)
+// Requires: AVX
+TEXT ·coarseAVX2(SB), NOSPLIT, $0-144
+	MOVQ sums_base+0(FP), AX
+	MOVQ inverse_base+24(FP), CX
+	MOVQ lo_base+48(FP), DX
+	MOVQ hi_base+72(FP), BX
+	MOVQ sums_len+8(FP), SI
+
+loop2:
+	SUBQ    $0x10, SI
+	JLT     end2
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (BX), Y3
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(CX), Y5
+	VMOVUPS 32(DX), Y6
+	VMOVUPS 32(BX), Y7
+	VXORPS  Y4, Y4, Y4
+	MOVQ    inner_base+96(FP), DI
+	MOVQ    inner_len+104(FP), R8
+	SUBQ    $0x04, R8
+	JLT     innerrest2
+
+innerfour2:
+	VBROADCASTSS (DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y8
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y5, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y9
+	VSUBPS       Y12, Y9, Y9
+	VMULPS       Y9, Y9, Y9
+	VBROADCASTSS 4(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VMULPS       Y5, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y11
+	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VBROADCASTSS 8(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VMULPS       Y5, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y11
+	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VBROADCASTSS 12(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VMULPS       Y5, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y11
+	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VADDPS       Y8, Y0, Y0
+	VADDPS       Y9, Y4, Y4
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, R8
+	JGE          innerfour2
+
+innerrest2:
+	ADDQ $0x04, R8
+	JZ   innerdone2
+
+innerweight2:
+	VBROADCASTSS (DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y8
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y5, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y9
+	VSUBPS       Y12, Y9, Y9
+	VMULPS       Y9, Y9, Y9
+	VADDPS       Y8, Y0, Y0
+	VADDPS       Y9, Y4, Y4
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          innerweight2
+
+innerdone2:
+	MOVQ outer_base+120(FP), DI
+	MOVQ outer_len+128(FP), R8
+	SUBQ $0x04, R8
+	JLT  outerrest2
+
+outerfour2:
+	VBROADCASTSS (DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y8
+	VMINPS       Y3, Y8, Y8
+	VROUNDPS     $0x00, Y8, Y8
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y5, Y11, Y12
+	VMAXPS       Y6, Y12, Y9
+	VMINPS       Y7, Y9, Y9
+	VROUNDPS     $0x00, Y9, Y9
+	VSUBPS       Y12, Y9, Y9
+	VMULPS       Y9, Y9, Y9
+	VBROADCASTSS 4(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VMULPS       Y5, Y11, Y12
+	VMAXPS       Y6, Y12, Y11
+	VMINPS       Y7, Y11, Y11
+	VROUNDPS     $0x00, Y11, Y11
+	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VBROADCASTSS 8(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VMULPS       Y5, Y11, Y12
+	VMAXPS       Y6, Y12, Y11
+	VMINPS       Y7, Y11, Y11
+	VROUNDPS     $0x00, Y11, Y11
+	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VBROADCASTSS 12(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VMULPS       Y5, Y11, Y12
+	VMAXPS       Y6, Y12, Y11
+	VMINPS       Y7, Y11, Y11
+	VROUNDPS     $0x00, Y11, Y11
+	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VADDPS       Y8, Y0, Y0
+	VADDPS       Y9, Y4, Y4
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, R8
+	JGE          outerfour2
+
+outerrest2:
+	ADDQ $0x04, R8
+	JZ   outerdone2
+
+outerweight2:
+	VBROADCASTSS (DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y8
+	VMINPS       Y3, Y8, Y8
+	VROUNDPS     $0x00, Y8, Y8
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y5, Y11, Y12
+	VMAXPS       Y6, Y12, Y9
+	VMINPS       Y7, Y9, Y9
+	VROUNDPS     $0x00, Y9, Y9
+	VSUBPS       Y12, Y9, Y9
+	VMULPS       Y9, Y9, Y9
+	VADDPS       Y8, Y0, Y0
+	VADDPS       Y9, Y4, Y4
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          outerweight2
+
+outerdone2:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y4, 32(AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	JMP     loop2
+
+end2:
+	ADDQ $0x10, SI
+
+loop1:
+	SUBQ    $0x08, SI
+	JLT     end1
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (BX), Y3
+	VXORPS  Y0, Y0, Y0
+	MOVQ    inner_base+96(FP), DI
+	MOVQ    inner_len+104(FP), R8
+	SUBQ    $0x04, R8
+	JLT     innerrest1
+
+innerfour1:
+	VBROADCASTSS (DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y8
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y8, Y8, Y8
+	VBROADCASTSS 4(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VADDPS       Y10, Y8, Y8
+	VBROADCASTSS 8(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VADDPS       Y10, Y8, Y8
+	VBROADCASTSS 12(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, R8
+	JGE          innerfour1
+
+innerrest1:
+	ADDQ $0x04, R8
+	JZ   innerdone1
+
+innerweight1:
+	VBROADCASTSS (DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VROUNDPS     $0x00, Y12, Y8
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y8, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          innerweight1
+
+innerdone1:
+	MOVQ outer_base+120(FP), DI
+	MOVQ outer_len+128(FP), R8
+	SUBQ $0x04, R8
+	JLT  outerrest1
+
+outerfour1:
+	VBROADCASTSS (DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y8
+	VMINPS       Y3, Y8, Y8
+	VROUNDPS     $0x00, Y8, Y8
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y8, Y8, Y8
+	VBROADCASTSS 4(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VADDPS       Y10, Y8, Y8
+	VBROADCASTSS 8(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VADDPS       Y10, Y8, Y8
+	VBROADCASTSS 12(DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y12, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, R8
+	JGE          outerfour1
+
+outerrest1:
+	ADDQ $0x04, R8
+	JZ   outerdone1
+
+outerweight1:
+	VBROADCASTSS (DI), Y11
+	VMULPS       Y1, Y11, Y12
+	VMAXPS       Y2, Y12, Y8
+	VMINPS       Y3, Y8, Y8
+	VROUNDPS     $0x00, Y8, Y8
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y8, Y8, Y8
+	VADDPS       Y8, Y0, Y0
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          outerweight1
+
+outerdone1:
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	JMP     loop1
+
+end1:
+	ADDQ $0x08, SI
+	VZEROUPPER
+	RET
+
+// func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, inner []float32, outer []float32)
+// Requires: AVX
+TEXT ·shiftedAVX2(SB), NOSPLIT, $0-168
+	MOVQ sums_base+0(FP), AX
+	MOVQ inverse_base+24(FP), CX
+	MOVQ lo_base+48(FP), DX
+	MOVQ hi_base+72(FP), BX
+	MOVQ sub_base+96(FP), SI
+	MOVQ sums_len+8(FP), DI
+
+loop2:
+	SUBQ    $0x10, DI
+	JLT     end2
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (BX), Y3
+	VMOVUPS (SI), Y4
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS 32(AX), Y5
+	VMOVUPS 32(CX), Y6
+	VMOVUPS 32(DX), Y7
+	VMOVUPS 32(BX), Y8
+	VMOVUPS 32(SI), Y9
+	VXORPS  Y5, Y5, Y5
+	MOVQ    inner_base+120(FP), R8
+	MOVQ    inner_len+128(FP), R9
+	SUBQ    $0x04, R9
+	JLT     innerrest2
+
+innerfour2:
+	VBROADCASTSS (R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y11
+	VSUBPS       Y14, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS 4(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y13
+	VSUBPS       Y14, Y13, Y13
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y13, Y11, Y11
+	VBROADCASTSS 8(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y13
+	VSUBPS       Y14, Y13, Y13
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y13, Y11, Y11
+	VBROADCASTSS 12(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y13
+	VSUBPS       Y14, Y13, Y13
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y13, Y11, Y11
+	VADDPS       Y10, Y0, Y0
+	VADDPS       Y11, Y5, Y5
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
+	JGE          innerfour2
+
+innerrest2:
+	ADDQ $0x04, R9
+	JZ   innerdone2
+
+innerweight2:
+	VBROADCASTSS (R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y11
+	VSUBPS       Y14, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VADDPS       Y10, Y0, Y0
+	VADDPS       Y11, Y5, Y5
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          innerweight2
+
+innerdone2:
+	MOVQ outer_base+144(FP), R8
+	MOVQ outer_len+152(FP), R9
+	SUBQ $0x04, R9
+	JLT  outerrest2
+
+outerfour2:
+	VBROADCASTSS (R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VMAXPS       Y7, Y14, Y11
+	VMINPS       Y8, Y11, Y11
+	VROUNDPS     $0x00, Y11, Y11
+	VSUBPS       Y14, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS 4(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y12
+	VMINPS       Y3, Y12, Y12
+	VROUNDPS     $0x00, Y12, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VMAXPS       Y7, Y14, Y13
+	VMINPS       Y8, Y13, Y13
+	VROUNDPS     $0x00, Y13, Y13
+	VSUBPS       Y14, Y13, Y13
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y13, Y11, Y11
+	VBROADCASTSS 8(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y12
+	VMINPS       Y3, Y12, Y12
+	VROUNDPS     $0x00, Y12, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VMAXPS       Y7, Y14, Y13
+	VMINPS       Y8, Y13, Y13
+	VROUNDPS     $0x00, Y13, Y13
+	VSUBPS       Y14, Y13, Y13
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y13, Y11, Y11
+	VBROADCASTSS 12(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y12
+	VMINPS       Y3, Y12, Y12
+	VROUNDPS     $0x00, Y12, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VMAXPS       Y7, Y14, Y13
+	VMINPS       Y8, Y13, Y13
+	VROUNDPS     $0x00, Y13, Y13
+	VSUBPS       Y14, Y13, Y13
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y13, Y11, Y11
+	VADDPS       Y10, Y0, Y0
+	VADDPS       Y11, Y5, Y5
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
+	JGE          outerfour2
+
+outerrest2:
+	ADDQ $0x04, R9
+	JZ   outerdone2
+
+outerweight2:
+	VBROADCASTSS (R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VSUBPS       Y9, Y13, Y14
+	VMULPS       Y6, Y14, Y14
+	VMAXPS       Y7, Y14, Y11
+	VMINPS       Y8, Y11, Y11
+	VROUNDPS     $0x00, Y11, Y11
+	VSUBPS       Y14, Y11, Y11
+	VMULPS       Y11, Y11, Y11
+	VADDPS       Y10, Y0, Y0
+	VADDPS       Y11, Y5, Y5
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          outerweight2
+
+outerdone2:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	JMP     loop2
+
+end2:
+	ADDQ $0x10, DI
+
+loop1:
+	SUBQ    $0x08, DI
+	JLT     end1
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (BX), Y3
+	VMOVUPS (SI), Y4
+	VXORPS  Y0, Y0, Y0
+	MOVQ    inner_base+120(FP), R8
+	MOVQ    inner_len+128(FP), R9
+	SUBQ    $0x04, R9
+	JLT     innerrest1
+
+innerfour1:
+	VBROADCASTSS (R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS 4(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VBROADCASTSS 8(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VBROADCASTSS 12(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
+	JGE          innerfour1
+
+innerrest1:
+	ADDQ $0x04, R9
+	JZ   innerdone1
+
+innerweight1:
+	VBROADCASTSS (R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VROUNDPS     $0x00, Y14, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          innerweight1
+
+innerdone1:
+	MOVQ outer_base+144(FP), R8
+	MOVQ outer_len+152(FP), R9
+	SUBQ $0x04, R9
+	JLT  outerrest1
+
+outerfour1:
+	VBROADCASTSS (R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS 4(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y12
+	VMINPS       Y3, Y12, Y12
+	VROUNDPS     $0x00, Y12, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VBROADCASTSS 8(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y12
+	VMINPS       Y3, Y12, Y12
+	VROUNDPS     $0x00, Y12, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VBROADCASTSS 12(R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y12
+	VMINPS       Y3, Y12, Y12
+	VROUNDPS     $0x00, Y12, Y12
+	VSUBPS       Y14, Y12, Y12
+	VMULPS       Y12, Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
+	JGE          outerfour1
+
+outerrest1:
+	ADDQ $0x04, R9
+	JZ   outerdone1
+
+outerweight1:
+	VBROADCASTSS (R8), Y13
+	VSUBPS       Y4, Y13, Y14
+	VMULPS       Y1, Y14, Y14
+	VMAXPS       Y2, Y14, Y10
+	VMINPS       Y3, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMULPS       Y10, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          outerweight1
+
+outerdone1:
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, SI
+	JMP     loop1
+
+end1:
+	ADDQ $0x08, DI
+	VZEROUPPER
+	RET
+
+// func splitAVX512(inner []float32, outer []float32, w []float32, low float32, high float32) (n int)
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·splitAVX512(SB), NOSPLIT, $0-88
+	MOVQ         inner_base+0(FP), AX
+	MOVQ         outer_base+24(FP), CX
+	MOVQ         inner_base+0(FP), DX
+	MOVQ         w_base+48(FP), BX
+	VBROADCASTSS low+72(FP), Z0
+	VBROADCASTSS high+76(FP), Z1
+	MOVQ         w_len+56(FP), DI
+	TESTQ        DI, DI
+	JZ           done
+
+loop:
+	VMOVUPS       (BX), Z2
+	VCMPPS        $0x1d, Z0, Z2, K1
+	VCMPPS        $0x12, Z1, Z2, K1, K1
+	VCOMPRESSPS.Z Z2, K1, Z3
+	VMOVUPS       Z3, (AX)
+	KMOVW         K1, SI
+	POPCNTL       SI, SI
+	LEAQ          (AX)(SI*4), AX
+	KNOTW         K1, K1
+	VCOMPRESSPS.Z Z2, K1, Z3
+	VMOVUPS       Z3, (CX)
+	KMOVW         K1, SI
+	POPCNTL       SI, SI
+	LEAQ          (CX)(SI*4), CX
+	ADDQ          $0x40, BX
+	SUBQ          $0x10, DI
+	JNZ           loop
+
+done:
+	SUBQ DX, AX
+	SHRQ $0x02, AX
+	MOVQ AX, n+80(FP)
 	VZEROUPPER
 	RET

@@ -16,11 +16,8 @@ func encodeAVX2(g [7]float32, w []float32, codes []uint8)
 // encodeBF16AVX2 stores the codes of a multiple of 16 elements; encodeBF16 is the specification.
 func encodeBF16AVX2(g [7]float32, w []float32, codes []uint8)
 
-// coarseAVX2 measures a multiple of 16 candidates; coarse is the specification.
-func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, w []float32)
-
-// shiftedAVX2 measures a multiple of 16 candidates; shifted is the specification.
-func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, w []float32)
+// spanAVX2 intersects the ranges of a multiple of 16 candidates; span is the specification.
+func spanAVX2(scale []float32, lo []float32, hi []float32, sub []float32) (low float32, high float32)
 
 // surveyAVX2 looks at a multiple of 16 elements; survey is the specification.
 func surveyAVX2(w []float32) (all uint32, least uint32)
@@ -49,11 +46,8 @@ func encodeAVX512(g [7]float32, w []float32, codes []uint8)
 // encodeBF16AVX512 stores the codes of a multiple of 16 elements; encodeBF16 is the specification.
 func encodeBF16AVX512(g [7]float32, w []float32, codes []uint8)
 
-// coarseAVX512 measures a multiple of 16 candidates; coarse is the specification.
-func coarseAVX512(sums []float32, inverse []float32, lo []float32, hi []float32, w []float32)
-
-// shiftedAVX512 measures a multiple of 16 candidates; shifted is the specification.
-func shiftedAVX512(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, w []float32)
+// spanAVX512 intersects the ranges of a multiple of 16 candidates; span is the specification.
+func spanAVX512(scale []float32, lo []float32, hi []float32, sub []float32) (low float32, high float32)
 
 // surveyAVX512 looks at a multiple of 16 elements; survey is the specification.
 func surveyAVX512(w []float32) (all uint32, least uint32)
@@ -69,3 +63,12 @@ func sieveAVX512(x [4]float32, squares []float32, scale []float32, sub []float32
 
 // aboveAVX512 compares a multiple of 16 elements, at most 64; above is the specification.
 func aboveAVX512(low []float32, bound float32) (mask uint64)
+
+// coarseAVX2 measures a multiple of 8 candidates; coarse is the specification.
+func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, inner []float32, outer []float32)
+
+// shiftedAVX2 measures a multiple of 8 candidates; shifted is the specification.
+func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, inner []float32, outer []float32)
+
+// splitAVX512 divides a multiple of 16 weights; split is the specification.
+func splitAVX512(inner []float32, outer []float32, w []float32, low float32, high float32) (n int)

@@ -62,7 +62,7 @@ const (
 
 // Pack puts columns of rows of bfloat16, stride bytes apart, into steps of width columns. There are len(w) rows, an even
 // number; row t is multiplied by w[t] and rounded to bfloat16, ties to even, except that magnitudes below 2^-56 become 0,
-// and those from 2^64 on an infinity or a NaN. Columns of dst from cols on stay as they are. A NaN in w has the upper
+// and those from 2^64 on NaN. Columns of dst from cols on stay as they are. A NaN in w has the upper
 // half of its bits only.
 func (m *Moment) Pack(dst []float32, x []byte, stride int, w []float32, cols, width int) {
 	n := cols &^ 15
@@ -106,7 +106,7 @@ func momentBits(v float32) uint32 {
 	case m < leastMoment:
 		return 0
 	case m >= mostMoment:
-		return b | 0x7f800000
+		return b | 0x7fc00000
 	}
 	return b
 }

@@ -3,8 +3,8 @@
 //
 // Sums of float products run over 16 lanes: lane l adds the products of the elements l, l+16, l+32 … in that order, each
 // product rounded to float32 first; then lane l takes lane l+8, l+4, l+2, l+1. Panels (panel.go) add the columns of a block
-// up one after the other and then the blocks. Integer sums are exact. What a function computes for one row or token depends
-// on nothing else.
+// up one after the other and then the blocks; products of matrices (gemm.go) add one product after the other. Integer sums
+// are exact. What a function computes for one row or token depends on nothing else.
 //
 // # Sets
 //

@@ -12,16 +12,18 @@ type lanes = [MaxTrials]float32
 type Trials struct {
 	n                                    int
 	shifted                              bool   // one has a Sub
+	filled                               bool   // by a rule
 	worth                                uint64 // a bit for each
 	scale, inverse, sub, lowest, highest lanes
 	squares, low                         lanes
+	inner, outer                         []float32 // the weights, divided
 }
 
 // MaxTrials is the room for candidates.
 const MaxTrials = 48
 
 // Reset forgets the candidates.
-func (t *Trials) Reset() { t.n, t.shifted = 0, false }
+func (t *Trials) Reset() { t.n, t.shifted, t.filled = 0, false, false }
 
 // Add appends a candidate.
 func (t *Trials) Add(scale, sub, add, lo, hi float32) {
@@ -49,7 +51,7 @@ func (t *Trials) Next(i int) int {
 // float32 throughout. Both this and the arithmetic of GridError are within a few roundings of the real numbers, each at most
 // 2^-24 of the largest in sight, B = (most + |Sub|)/s + steps; and where they choose different codes, these are equally near
 // but for such roundings. Of one term the roots therefore differ by less than 2^-19·B, and by the triangle inequality those of
-// the sums by less than √n·2^-19·B, besides the rounding of the sum itself, (n+2)·2^-24 of A, half as much of its root. The
+// the sums by less than √n·2^-19·B, besides the rounding of the sum itself, in any order (n+2)·2^-24 of A, half as much of its root. The
 // roundings on the way to the bounds are less than the other half and fourteen more.
 func (t *Trials) Sift(w, d []float32, most, steps float32) {
 	all := uint64(1)<<t.n - 1
@@ -57,47 +59,132 @@ func (t *Trials) Sift(w, d []float32, most, steps float32) {
 	if t.worth = all; d != nil || !(most >= 0x1p-40 && most <= 0x1p40) || len(w) > 1<<16 {
 		return
 	}
-	n := (t.n + 15) &^ 15
+	n, rows := (t.n+15)&^15, (t.n+7)&^7
 	for i := t.n; i < n; i++ { // lanes of nothing: no bound is as low as theirs, NaN
 		t.scale[i], t.inverse[i], t.sub[i], t.lowest[i], t.highest[i] = float32(math.Inf(1)), 0, 0, 0, 0
+		t.squares[i] = 0
 	}
+	inner, outer := t.divide(w, n)
 	if t.shifted {
-		active.shifted(t.squares[:n], t.inverse[:n], t.lowest[:n], t.highest[:n], t.sub[:n], w)
+		active.shifted(t.squares[:rows], t.inverse[:rows], t.lowest[:rows], t.highest[:rows], t.sub[:rows], inner, outer)
 	} else {
-		active.coarse(t.squares[:n], t.inverse[:n], t.lowest[:n], t.highest[:n], w)
+		active.coarse(t.squares[:rows], t.inverse[:rows], t.lowest[:rows], t.highest[:rows], inner, outer)
 	}
 	root, rounding := float32(math.Sqrt(float64(len(w))))*0x1p-19, float32(len(w)+16)*0x1p-24
 	least := active.sieve([4]float32{rounding, root, most, steps}, t.squares[:n], t.scale[:n], t.sub[:n], t.low[:n])
 	t.worth = all &^ active.above(t.low[:n], least)
 }
 
+// divide returns the weights that every candidate has between its first and its last code, and the others.
+//
+// Between means: of a rounded x − Sub, times a rounded 1/s, no more than a few roundings are missing to be in the range from
+// Lo − Add to Hi − Add, integers of at most 2^21: less than half a step where the ends of the range themselves are as
+// precise. They are products where Sub is 0. Where it is not they can be off by 2^-23·(|Sub| + |s|·steps), which after Fill is
+// less than a sixteenth of a step, as |Sub| is less than 2^19 steps; of candidates that were added one by one nothing is
+// known, and all weights are others.
+func (t *Trials) divide(w []float32, lanes int) (inner, outer []float32) {
+	if t.shifted && !t.filled {
+		return nil, w
+	}
+	if len(t.inner) < len(w) {
+		t.inner, t.outer = make([]float32, len(w)), make([]float32, len(w))
+	}
+	low, high := active.span(t.scale[:lanes], t.lowest[:lanes], t.highest[:lanes], t.sub[:lanes])
+	whole := len(w) &^ 15
+	n := active.split(t.inner[:whole], t.outer[:whole], w[:whole], low, high)
+	m := whole - n
+	for _, x := range w[whole:] {
+		if x >= low && x <= high {
+			t.inner[n] = x
+			n++
+		} else {
+			t.outer[m] = x
+			m++
+		}
+	}
+	return t.inner[:n], t.outer[:m]
+}
+
 func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
-// coarse sets sums[c] = Σ (q − y)² for 16 candidates or a multiple: y = x·inverse[c], q = rint(clamp(y, lo[c], hi[c])).
-// Everything is float32, rounded at each step, and summed in the order of w.
-func coarse(sums, inverse, lo, hi, w []float32) {
-	for c := range sums {
-		var sum float32
-		for _, x := range w {
-			y := float32(x * inverse[c])
-			e := Nearest(y, lo[c], hi[c]) - y
-			sum += float32(e * e)
+// span returns what the candidates' ranges, Sub + Scale·lo to Sub + Scale·hi, have in common. A candidate whose ends are NaN
+// does not count. The length is a multiple of 16.
+func span(scale, lo, hi, sub []float32) (low, high float32) {
+	low, high = float32(math.Inf(-1)), float32(math.Inf(1))
+	for i, s := range scale {
+		a, b := float32(s*lo[i])+sub[i], float32(s*hi[i])+sub[i]
+		if a > b {
+			a, b = b, a
 		}
-		sums[c] = sum
+		if a > low {
+			low = a
+		}
+		if b < high {
+			high = b
+		}
+	}
+	return low, high
+}
+
+// split moves the elements of w from low to high to inner and the others to outer, in their order, and returns how many are
+// in inner. All have the same length, in assembly a multiple of 16; what is behind the last element is undefined.
+func split(inner, outer, w []float32, low, high float32) (n int) {
+	for i, x := range w {
+		if x >= low && x <= high {
+			inner[n] = x
+			n++
+		} else {
+			outer[i-n] = x
+		}
+	}
+	return n
+}
+
+// coarse sets sums[c] = Σ (q − y)² for 8 candidates or a multiple: y = x·inverse[c], q = rint(clamp(y, lo[c], hi[c])).
+// Everything is float32, rounded at each step, first for inner and then for outer: four terms are added up in their order
+// and their sum to that of all before, and what is left in the end goes one by one. In inner no y is so far out that
+// clamping would change q.
+func coarse(sums, inverse, lo, hi, inner, outer []float32) {
+	for c := range sums {
+		sums[c] = misses(inverse[c], lo[c], hi[c], 0, inner, outer)
 	}
 }
 
 // shifted is coarse with y = (x − sub[c])·inverse[c].
-func shifted(sums, inverse, lo, hi, sub, w []float32) {
+func shifted(sums, inverse, lo, hi, sub, inner, outer []float32) {
 	for c := range sums {
-		var sum float32
-		for _, x := range w {
-			y := float32((x - sub[c]) * inverse[c])
-			e := Nearest(y, lo[c], hi[c]) - y
-			sum += float32(e * e)
-		}
-		sums[c] = sum
+		sums[c] = misses(inverse[c], lo[c], hi[c], sub[c], inner, outer)
 	}
+}
+
+func misses(inverse, lo, hi, sub float32, inner, outer []float32) (sum float32) {
+	for ; len(inner) >= 4; inner = inner[4:] {
+		four := miss(float32((inner[0]-sub)*inverse), -1<<22, 1<<22)
+		for _, x := range inner[1:4] {
+			four += miss(float32((x-sub)*inverse), -1<<22, 1<<22)
+		}
+		sum += four
+	}
+	for _, x := range inner {
+		sum += miss(float32((x-sub)*inverse), -1<<22, 1<<22)
+	}
+	for ; len(outer) >= 4; outer = outer[4:] {
+		four := miss(float32((outer[0]-sub)*inverse), lo, hi)
+		for _, x := range outer[1:4] {
+			four += miss(float32((x-sub)*inverse), lo, hi)
+		}
+		sum += four
+	}
+	for _, x := range outer {
+		sum += miss(float32((x-sub)*inverse), lo, hi)
+	}
+	return sum
+}
+
+// miss returns (q − y)², q = rint(clamp(y, lo, hi)).
+func miss(y, lo, hi float32) float32 {
+	e := Nearest(y, lo, hi) - y
+	return float32(e * e)
 }
 
 // Sums returns, over the codes q that the grid chooses, Σ a, Σ a², Σ w and Σ w·a with a = q − Off, and whether they are

@@ -34,13 +34,14 @@ type Range struct{ Base, U, V, Keep, Shift, Most, Lo, Hi float32 }
 
 // Fill takes the candidates of a rule in place of those that were added. It reports false, and has no candidates, where a
 // scale could be beyond the magnitudes at which bfloat16 is as precise as elsewhere. most is the largest magnitude in the
-// group; factors are at most 1, and with them a and b are at least half of |U − V| apart.
+// group and at least that of a and b; factors are at most 1, divisors at most 16, and with them a and b are at least half of
+// |U − V| apart.
 func (t *Trials) Fill(r *Rule, x *Range, most float32) bool {
 	t.Reset()
 	if apart := abs(x.U - x.V); !(apart >= 0x1p-38 && most <= 0x1p40 && apart >= most*0x1p-12) {
 		return false
 	}
-	t.n, t.shifted = r.n, x.Keep != 0
+	t.n, t.shifted, t.filled = r.n, x.Keep != 0, true
 	active.fill([8]float32{x.Base, x.U, x.V, x.Keep, x.Shift, x.Most, x.Lo, x.Hi}, &r.p, &r.q, &r.den, &t.scale, &t.inverse, &t.sub, &t.lowest, &t.highest)
 	return true
 }

@@ -90,8 +90,11 @@ func TestCoarse(t *testing.T) { underEach(t, testCoarse) }
 func testCoarse(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 12))
 	for n := range 120 {
-		w := group(r, n)
-		size := 16 * r.IntN(4)
+		outer, inner := group(r, n), make([]float32, r.IntN(40))
+		for i := range inner {
+			inner[i] = float32(r.NormFloat64())
+		}
+		size := 8 * r.IntN(7)
 		var in [4][]float32
 		for i := range in {
 			in[i] = make([]float32, size)
@@ -105,12 +108,86 @@ func testCoarse(t *testing.T) {
 			hi[i] = lo[i] + 15
 		}
 		got, want := make([]float32, size), make([]float32, size)
-		active.coarse(got, inverse, lo, hi, w)
-		coarse(want, inverse, lo, hi, w)
+		active.coarse(got, inverse, lo, hi, inner, outer)
+		coarse(want, inverse, lo, hi, inner, outer)
 		sameBits(t, "coarse", n, got, want)
-		active.shifted(got, inverse, lo, hi, sub, w)
-		shifted(want, inverse, lo, hi, sub, w)
+		active.shifted(got, inverse, lo, hi, sub, inner, outer)
+		shifted(want, inverse, lo, hi, sub, inner, outer)
 		sameBits(t, "shifted", n, got, want)
+	}
+}
+
+// The four squares of 1/4, and one of two steps behind the last code, are summed.
+func TestCoarseValue(t *testing.T) { underEach(t, testCoarseValue) }
+
+func testCoarseValue(t *testing.T) {
+	one := func(x float32) []float32 {
+		v := make([]float32, 8)
+		for i := range v {
+			v[i] = x
+		}
+		return v
+	}
+	sums := one(0)
+	active.coarse(sums, one(2), one(-8), one(7), []float32{0.125, 0.375, -1.125, 2.625}, []float32{4.5})
+	for _, s := range sums {
+		if s != 4.25 {
+			t.Fatalf("%v, want 4.25", sums)
+		}
+	}
+	active.shifted(sums, one(2), one(-8), one(7), one(1), []float32{1.125, 1.375, -0.125, 3.625}, []float32{5.5})
+	if sums[7] != 4.25 {
+		t.Errorf("shifted: %v, want 4.25", sums)
+	}
+}
+
+// Weights that are measured without clamping would not be clamped by any candidate, and most are such weights.
+func TestDivide(t *testing.T) { underEach(t, testDivideTrials) }
+
+func testDivideTrials(t *testing.T) {
+	r := rand.New(rand.NewPCG(18, 18))
+	free, all := 0, 0
+	for i := range 3000 {
+		w := group(r, 1+r.IntN(200))
+		low, high := Extremes(w)
+		c, _, most := trials(r, w)
+		if i%2 == 0 {
+			rule := NewRule(1+r.IntN(MaxTrials), func(int) (p, q, den float32) { return 0.75 + 0.25*r.Float32(), 0.75 + 0.25*r.Float32(), 15 })
+			x := Range{U: high, V: low, Most: 15, Hi: 15}
+			if i%4 == 0 {
+				x = Range{Base: high/2 + low/2, U: high/2 - low/2, V: low/2 - high/2, Keep: 1, Shift: 8, Lo: -8, Hi: 7}
+			}
+			if !c.Fill(rule, &x, most) {
+				continue
+			}
+			c.Sift(w, nil, most, 16)
+		}
+		inner, outer := c.divide(w, (c.n+15)&^15)
+		for _, x := range inner {
+			for l := range c.n {
+				y := float32((x - c.sub[l]) * c.inverse[l])
+				if q := Nearest(y, c.lowest[l], c.highest[l]); q != Nearest(y, -1<<22, 1<<22) {
+					t.Fatalf("%v at candidate %d, from %v to %v: clamped", y, l, c.lowest[l], c.highest[l])
+				}
+			}
+		}
+		a, b := 0, 0
+		for _, x := range w { // each is in one of both, in order
+			switch {
+			case a < len(inner) && inner[a] == x:
+				a++
+			case b < len(outer) && outer[b] == x:
+				b++
+			default:
+				t.Fatalf("%v of %v is lost in %v and %v", x, w, inner, outer)
+			}
+		}
+		if i%2 == 0 {
+			free, all = free+len(inner), all+a+b
+		}
+	}
+	if free*3 < all*2 {
+		t.Errorf("%d of %d weights of rules are between all first and last codes", free, all)
 	}
 }
 

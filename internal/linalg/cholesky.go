@@ -33,14 +33,14 @@ func Cholesky(a []float64, n, threads int) error {
 	if n <= block {
 		block = innerBlock
 	}
-	return factorize(a, n, n, block, threads)
+	return factorize(a, n, block, threads)
 }
 
-// factorize is Cholesky of a matrix whose rows are lda apart, a block of columns at a time. What the columns before a block
-// contribute is subtracted when it is its turn.
-func factorize(a []float64, lda, n, block, threads int) error {
+// factorize is Cholesky, a block of columns at a time. What the columns before a block contribute is subtracted when it is
+// its turn.
+func factorize(a []float64, n, block, threads int) error {
 	if n <= innerBlock {
-		return factorizeSmall(a, lda, n)
+		return factorizeSmall(a, n)
 	}
 	var p Panels[float64]
 	square := make([]float64, block*block)
@@ -48,39 +48,39 @@ func factorize(a []float64, lda, n, block, threads int) error {
 		nb, rest := min(block, n-j), max(0, n-j-block)
 		clear(square)
 		for i := range nb {
-			copy(square[i*nb:], a[(j+i)*lda+j:][:i+1])
+			copy(square[i*nb:], a[(j+i)*n+j:][:i+1])
 		}
-		left, below := a[j*lda:], a[(n-rest)*lda:]
-		p.Pack(left, lda, true, j, nb, threads)
-		p.Multiply(Sub, square, nb, left, lda, nb, threads)
+		left, below := a[j*n:], a[(n-rest)*n:]
+		p.Pack(left, n, true, j, nb, threads)
+		p.Multiply(Sub, square, nb, left, n, nb, threads)
 		if rest > 0 {
-			p.Multiply(Sub, below[j:], lda, below, lda, rest, threads)
+			p.Multiply(Sub, below[j:], n, below, n, rest, threads)
 		}
-		if err := factorize(square, nb, nb, innerBlock, 1); err != nil {
+		if err := factorize(square, nb, innerBlock, 1); err != nil {
 			err.(*PivotError).Index += j
 			return err
 		}
 		for i := range nb {
-			copy(a[(j+i)*lda+j:], square[i*nb:][:i+1])
+			copy(a[(j+i)*n+j:], square[i*nb:][:i+1])
 		}
 		if rest > 0 {
-			p.Pack(below[j:], lda, true, nb, rest, threads)
+			p.Pack(below[j:], n, true, nb, rest, threads)
 			substitute(&p, square, nb, 0, nb, threads)
-			p.unpack(below[j:], lda, true, threads)
+			p.unpack(below[j:], n, true, threads)
 		}
 	}
 	return nil
 }
 
-// factorizeSmall is factorize row by row.
-func factorizeSmall(a []float64, lda, n int) error {
+// factorizeSmall is Cholesky row by row.
+func factorizeSmall(a []float64, n int) error {
 	for i := range n {
-		row := a[i*lda:][:i+1]
+		row := a[i*n:][:i+1]
 		for k := range i {
-			v := row[k] / a[k*lda+k]
+			v := row[k] / a[k*n+k]
 			row[k] = v
 			for j := k + 1; j < i; j++ {
-				row[j] -= float64(v * a[j*lda+k])
+				row[j] -= float64(v * a[j*n+k])
 			}
 			row[i] -= float64(v * v)
 		}
@@ -131,11 +131,17 @@ func Backward(h []float64, n, threads int) (d, m []float32, err error) {
 	fit("H", len(h), n, n, n)
 	// With rows and columns in reverse order U is lower triangular. The transposition about the other diagonal puts those
 	// of a symmetric matrix in that order.
-	each(threads, n, func(units iter.Seq[int]) {
-		for i := range units {
-			for j := 0; j <= i && i+j < n-1; j++ {
-				x, y := i*n+j, (n-1-j)*n+n-1-i
-				h[x], h[y] = h[y], h[x]
+	const block = 32
+	each(threads, (n+block-1)/block, func(units iter.Seq[int]) {
+		for u := range units {
+			first, last := u*block, min((u+1)*block, n)
+			for left := 0; left < min(last, n-1-first); left += block {
+				for i := first; i < last; i++ {
+					for j := left; j < min(left+block, i+1, n-1-i); j++ {
+						x, y := i*n+j, (n-1-j)*n+n-1-i
+						h[x], h[y] = h[y], h[x]
+					}
+				}
 			}
 		}
 	})
@@ -143,15 +149,18 @@ func Backward(h []float64, n, threads int) (d, m []float32, err error) {
 		e := err.(*PivotError)
 		return nil, nil, &PivotError{n - 1 - e.Index, e.Pivot}
 	}
+	diagonal := make([]float64, n)
 	d, m = make([]float32, n), make([]float32, n*n)
-	for j := range d {
-		u := h[(n-1-j)*n+n-1-j]
-		d[j] = float32(u * u)
+	for i := range n {
+		u := h[i*n+i]
+		diagonal[i] = u
+		d[n-1-i] = float32(u * u)
 	}
 	each(threads, n, func(units iter.Seq[int]) {
 		for i := range units {
+			row := m[i*n:][:n]
 			for s, v := range h[(n-1-i)*n:][:n-i] { // u[i][n−1−s]
-				m[i*n+n-1-s] = float32(v / h[s*n+s])
+				row[n-1-s] = float32(v / diagonal[s])
 			}
 		}
 	})

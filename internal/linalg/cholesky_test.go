@@ -2,7 +2,6 @@ package linalg
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -176,24 +175,6 @@ func TestBackwardProduct(t *testing.T) {
 					t.Fatalf("n %d: m %d, %d is %v", n, i, j, m[i*n+j])
 				}
 			}
-		}
-	}
-}
-
-func BenchmarkCholesky(b *testing.B) {
-	for _, n := range []int{1536, 4096} {
-		a := definite(rand.New(rand.NewPCG(7, 7)), n)
-		l := make([]float64, n*n)
-		for _, threads := range []int{1, 2} {
-			b.Run(fmt.Sprintf("n=%d/threads=%d", n, threads), func(b *testing.B) {
-				for b.Loop() {
-					copy(l, a)
-					if err := Cholesky(l, n, threads); err != nil {
-						b.Fatal(err)
-					}
-				}
-				rate(b, float64(n)*float64(n)*float64(n)/6)
-			})
 		}
 	}
 }

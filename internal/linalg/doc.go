@@ -7,8 +7,8 @@
 // added or subtracted. Nothing is fused. Blocks and tiles keep a running value where the plain loop would have it, so they
 // leave no trace.
 //
-// Sizes and slices that do not fit are mistakes of the caller and panic; what the numbers are, NaN and infinities included,
-// is not.
+// Sizes and slices that do not fit are mistakes of the caller and panic. Numbers may be anything; a NaN goes where it goes in
+// the plain loop, but its payload may differ.
 package linalg
 
 import (

@@ -1,7 +1,6 @@
 package linalg
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -129,28 +128,4 @@ func TestFit(t *testing.T) {
 			call()
 		}()
 	}
-}
-
-func BenchmarkGemm(b *testing.B) {
-	benchmarkGemm(b, "float32", Gemm32)
-	benchmarkGemm(b, "float64", Gemm64)
-}
-
-func benchmarkGemm[T float32 | float64](b *testing.B, name string, run product[T]) {
-	const n = 1024
-	r := rand.New(rand.NewPCG(2, 2))
-	x, y, z := numbers[T](r, n*n, false), numbers[T](r, n*n, false), numbers[T](r, n*n, false)
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprintf("%s/n=%d/threads=%d", name, n, threads), func(b *testing.B) {
-			for b.Loop() {
-				run(Add, z, n, x, n, y, n, n, n, n, threads)
-			}
-			rate(b, n*n*n)
-		})
-	}
-}
-
-// rate reports multiply-adds by the second of the clock.
-func rate(b *testing.B, each float64) {
-	b.ReportMetric(each*float64(b.N)/1e9/b.Elapsed().Seconds(), "GMAC/s")
 }

@@ -19,7 +19,7 @@ const MomentChunk = 1024
 //
 //	float32    products are rounded before they are added
 //	bfloat16   products are exact; of each two rows of a chunk the second is added first; values, after weighting, count as
-//	           0 below 2^-56 in magnitude, and as infinite or NaN from 2^64 on
+//	           0 below 2^-56 in magnitude, and as NaN from 2^64 on
 type Moment struct {
 	k      int
 	m      kernel.Moment
@@ -107,13 +107,19 @@ func (m *Moment) single(row []byte, root float32, threads int) {
 	m.pairs(m.pair, 2*m.k, []float32{m.weight, root}, threads)
 }
 
+// packRows is the number of rows that are packed for all panels while they are in the cache.
+const packRows = 32
+
 // pairs adds an even number of rows of bfloat16 for which the chunk has room.
 func (m *Moment) pairs(x []byte, stride int, roots []float32, threads int) {
-	step := m.steps(m.rows)
-	each(threads, m.panels(), func(units iter.Seq[int]) {
-		for i := range units {
-			data, width, cols := m.panel(i)
-			m.m.Pack(data[step*width:], x[2*i*m.m.Cols:], stride, roots, cols, width)
+	each(threads, (len(roots)+packRows-1)/packRows, func(units iter.Seq[int]) {
+		for u := range units {
+			first := u * packRows
+			step, some := m.steps(m.rows+first), roots[first:min(first+packRows, len(roots))]
+			for i := range m.panels() {
+				data, width, cols := m.panel(i)
+				m.m.Pack(data[step*width:], x[first*stride+2*i*m.m.Cols:], stride, some, cols, width)
+			}
 		}
 	})
 	m.added(len(roots), threads)
@@ -125,12 +131,13 @@ func (m *Moment) Add32(x []float32, ld, n int, w []float32, threads int) {
 	for t := 0; t < n; {
 		rows := min(n-t, MomentChunk-m.rows)
 		roots := m.rooted(w, t, rows)
-		each(threads, m.panels(), func(units iter.Seq[int]) {
-			for i := range units {
-				data, width, cols := m.panel(i)
-				for r, root := range roots {
-					to, from := data[(m.rows+r)*width:][:cols], x[(t+r)*ld+i*m.m.Cols:][:cols]
-					for j, v := range from {
+		each(threads, rows, func(units iter.Seq[int]) {
+			for r := range units {
+				row, root := x[(t+r)*ld:][:m.k], roots[r]
+				for i := range m.panels() {
+					data, width, cols := m.panel(i)
+					to := data[(m.rows+r)*width:][:cols]
+					for j, v := range row[i*m.m.Cols:][:cols] {
 						to[j] = root * v
 					}
 				}

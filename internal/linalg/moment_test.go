@@ -2,7 +2,6 @@ package linalg
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -26,7 +25,7 @@ func naiveMoment(x []float32, k, n int, w []float32, bf16 bool) []float64 {
 			if m := math.Abs(float64(scaled[i])); m < math.Exp2(-56) {
 				scaled[i] = 0
 			} else if m >= math.Exp2(64) {
-				scaled[i] = float32(math.Inf(1))
+				scaled[i] = float32(math.NaN())
 			}
 		}
 	}
@@ -67,6 +66,9 @@ func testMoment(t *testing.T) {
 		n := []int{1, 2, 3, 100, MomentChunk, MomentChunk + 1, 2*MomentChunk + 37}[i%7]
 		x := numbers[float32](r, n*k, i >= 13)
 		for j := range x {
+			if i >= 13 && r.IntN(3) == 0 { // about the bounds of what is kept, and sums that overflow
+				x[j] *= float32(math.Exp2(float64(r.IntN(150) - 75)))
+			}
 			x[j] = half.RoundBF16(x[j])
 		}
 		var w []float32
@@ -121,33 +123,6 @@ func testMomentSum(t *testing.T) {
 		m.AddBF16(x, 6, 1, []float32{w}, 1)
 		if got := m.Sum(1); got[0] == got[0] || got[1] != 0 || got[3] == got[3] {
 			t.Errorf("weight %v: %v", w, got)
-		}
-	}
-}
-
-func BenchmarkMoment(b *testing.B) {
-	const n = 8192
-	for _, k := range []int{576, 1536} {
-		r := rand.New(rand.NewPCG(2, 2))
-		x := numbers[float32](r, n*k, false)
-		raw := bytesOfBF16(x)
-		for _, bf16 := range []bool{true, false} {
-			for _, threads := range []int{1, 2} {
-				b.Run(fmt.Sprintf("bf16=%v/k=%d/threads=%d", bf16, k, threads), func(b *testing.B) {
-					m := NewMoment32(k)
-					if bf16 {
-						m = NewMoment(k)
-					}
-					for b.Loop() {
-						if bf16 {
-							m.AddBF16(raw, 2*k, n, nil, threads)
-						} else {
-							m.Add32(x, k, n, nil, threads)
-						}
-					}
-					rate(b, float64(n*k*(k+1)/2))
-				})
-			}
 		}
 	}
 }

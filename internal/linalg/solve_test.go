@@ -1,7 +1,6 @@
 package linalg
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -44,25 +43,5 @@ func testSolve(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func BenchmarkSolve(b *testing.B) {
-	const n = 1536
-	r := rand.New(rand.NewPCG(9, 9))
-	l := definite(r, n)
-	if err := Cholesky(l, n, 2); err != nil {
-		b.Fatal(err)
-	}
-	x := numbers[float64](r, n*n, false)
-	y := make([]float64, n*n)
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprintf("n=%d/r=%d/threads=%d", n, n, threads), func(b *testing.B) {
-			for b.Loop() {
-				copy(y, x)
-				Solve(l, n, y, n, n, threads)
-			}
-			rate(b, n*n*n)
-		})
 	}
 }

@@ -10,6 +10,9 @@ import (
 // Reserve makes an empty file size bytes long and claims the space for it. On a file system that cannot claim space
 // ahead, the file is only made longer.
 func Reserve(f *os.File, size int64) error {
+	if size == 0 {
+		return nil
+	}
 	for {
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 		switch {

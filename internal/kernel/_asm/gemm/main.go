@@ -69,8 +69,10 @@ func outer(a ISA, t arithmetic, name string, combine func(ops ...Op), rows, part
 	if t.size == 3 {
 		element = "float64"
 	}
-	TEXT(fmt.Sprintf("%s%sx%d%s", name, t.name, parts, a.Name), NOSPLIT,
-		fmt.Sprintf("func(c []%[1]s, ldc int, a []%[1]s, rs, ks int, b []%[1]s, bs, k int)", element))
+	spec := name + "Outer"
+	name = fmt.Sprintf("%s%sx%d%s", name, t.name, parts, a.Name)
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(c []%[1]s, ldc int, a []%[1]s, rs, ks int, b []%[1]s, bs, k int)", element))
+	Doc(fmt.Sprintf("%s is for %d columns; %s is the specification.", name, parts*a.Bytes()>>t.size, spec))
 	k := begin(a, t, rows, parts)
 	c := RowsAt(base("c"), bytes("ldc", t.size), rows)
 	each := func(c Rows, f func(sum VecPhysical, at Mem)) {
@@ -89,7 +91,9 @@ func outer(a ISA, t arithmetic, name string, combine func(ops ...Op), rows, part
 
 // divide solves a triangle of as many rows as a tile has, for so many registers of columns.
 func divide(a ISA, t arithmetic, rows, parts int) {
-	TEXT(fmt.Sprintf("dividex%d%s", parts, a.Name), NOSPLIT, "func(y []float64, ldy int, l []float64, ldl int)")
+	name := fmt.Sprintf("dividex%d%s", parts, a.Name)
+	TEXT(name, NOSPLIT, "func(y []float64, ldy int, l []float64, ldl int)")
+	Doc(fmt.Sprintf("%s is for %d columns; divideOuter is the specification.", name, parts*a.Bytes()>>t.size))
 	k := begin(a, t, rows, parts)
 	y, l := RowsAt(base("y"), bytes("ldy", t.size), rows), RowsAt(base("l"), bytes("ldl", t.size), rows)
 	value, product := k.take(1)[0], k.take(1)[0]

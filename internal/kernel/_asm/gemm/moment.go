@@ -19,7 +19,9 @@ func moments(a ISA, rows, parts int) {
 
 // moment adds up outer products in float32 and adds the sums to c, in float64.
 func moment(a ISA, rows, parts int) {
-	TEXT(fmt.Sprintf("momentx%d%s", parts, a.Name), NOSPLIT, "func(c []float64, ldc int, a []float32, ks int, b []float32, bs, k int)")
+	name := fmt.Sprintf("momentx%d%s", parts, a.Name)
+	TEXT(name, NOSPLIT, "func(c []float64, ldc int, a []float32, ks int, b []float32, bs, k int)")
+	Doc(fmt.Sprintf("%s is for %d columns; addMoment is the specification.", name, parts*a.Bytes()/4))
 	k := begin(a, float32s, rows, parts)
 	c := RowsAt(base("c"), bytes("ldc", 3), rows)
 	for i, sum := range k.sums {
@@ -52,6 +54,11 @@ func moment(a ISA, rows, parts int) {
 // pack rounds pairs of rows to what moments multiply.
 func pack(a ISA) {
 	TEXT("packMoments"+a.Name, NOSPLIT, "func(dst []float32, x []byte, stride int, w []float32, cols, width int)")
+	spec := "packMoments"
+	if a.BF16 {
+		spec = "packMomentPairs"
+	}
+	Doc(fmt.Sprintf("packMoments%s packs a multiple of 16 columns; %s is the specification.", a.Name, spec))
 	dst, x, stride, w := base("dst"), base("x"), Load(Param("stride"), GP64()), base("w")
 	rows, cols, width := Load(Param("w").Len(), GP64()), Load(Param("cols"), GP64()), bytes("width", 2)
 	constant := func(v uint32) VecVirtual {
@@ -63,7 +70,7 @@ func pack(a ISA) {
 	}
 	p := packer{
 		ISA: a, one: constant(1), half: constant(0x7fff), upper: constant(0xffff0000), magnitude: constant(0x7fffffff),
-		least: constant((127 - 56) << 23), most: constant((127+64)<<23 - 1), exponent: constant(0x7f800000),
+		least: constant((127 - 56) << 23), most: constant((127+64)<<23 - 1), nan: constant(0x7fc00000),
 	}
 	TESTQ(rows, rows)
 	JZ(LabelRef("done"))
@@ -78,6 +85,9 @@ func pack(a ISA) {
 	LEAQ(Mem{Base: x, Index: stride, Scale: 1}, second)
 	XORQ(i, i)
 	Label("columns")
+	for _, row := range []Register{x, second} { // a panel to come, which is read at another place
+		PREFETCHT0(Mem{Base: row, Index: i, Scale: 2, Disp: 192})
+	}
 	first, next := p.round(Mem{Base: x, Index: i, Scale: 2}, factors[0]), p.round(Mem{Base: second, Index: i, Scale: 2}, factors[1])
 	at := Mem{Base: dst, Index: i, Scale: 4}
 	if a.BF16 {
@@ -109,7 +119,7 @@ func pack(a ISA) {
 // packer has the constants of momentBits.
 type packer struct {
 	ISA
-	one, half, upper, magnitude, least, most, exponent VecVirtual
+	one, half, upper, magnitude, least, most, nan VecVirtual
 }
 
 func vector(a ISA) VecVirtual {
@@ -134,14 +144,14 @@ func (p *packer) round(m Mem, factor VecVirtual) VecVirtual {
 	if p.Wide {
 		enough, large := K(), K()
 		VPCMPUD(Imm(6), p.most, t, large)
-		VPORD(p.exponent, v, large, v)
+		VPORD(p.nan, v, large, v)
 		VPCMPUD(Imm(5), p.least, t, enough)
 		VMOVDQA32_Z(v, enough, v)
 		return v
 	}
 	outside := vector(p.ISA)
 	VPCMPGTD(p.most, t, outside)
-	VPAND(p.exponent, outside, outside)
+	VPAND(p.nan, outside, outside)
 	VPOR(outside, v, v)
 	VPCMPGTD(t, p.least, outside)
 	VPANDN(v, outside, v)

@@ -18,14 +18,16 @@ func main() {
 		gridErrors("plainError", wide, false)
 		encode("encode", wide, false)
 		encode("encodeBF16", wide, true)
-		coarse("coarse", wide, false)
-		coarse("shifted", wide, true)
+		span(wide)
 		survey(wide)
 		codeSums(wide)
 		fill(wide)
 		sieve(wide)
 		above(wide)
 	}
+	coarse("coarse", false)
+	coarse("shifted", true)
+	split()
 	Generate()
 }
 

@@ -27,84 +27,186 @@ func round(wide bool, v VecVirtual) {
 	}
 }
 
-// coarse has a candidate in every lane.
-func coarse(name string, wide, shift bool) {
-	text, vector := registers(name, wide)
+// coarse has a candidate in every lane, of two registers and in the end perhaps of one. Registers of twice the size would
+// not be faster: two units round, subtract and add, and take the halves one after the other.
+func coarse(name string, shift bool) {
+	text, vector := registers(name, false)
 	names := []string{"sums", "inverse", "lo", "hi"}
 	if shift {
 		names = append(names, "sub")
 	}
-	TEXT(text, NOSPLIT, "func("+strings.Join(names, ", ")+", w []float32)")
-	Doc(text + " measures a multiple of 16 candidates; " + name + " is the specification.")
+	TEXT(text, NOSPLIT, "func("+strings.Join(names, ", ")+", inner, outer []float32)")
+	Doc(text + " measures a multiple of 8 candidates; " + name + " is the specification.")
 	var at []Register
 	for _, name := range names {
 		at = append(at, Load(Param(name).Base(), GP64()))
 	}
-	first, count := Load(Param("w").Base(), GP64()), Load(Param("w").Len(), GP64())
-	n := 1
-	if !wide {
-		n = 2
-	}
+	count := Load(Param("sums").Len(), GP64())
 	var v [2][5]VecVirtual // sum, inverse, lo, hi, sub
-	var y, e [2]VecVirtual
-	for i := range n {
-		y[i], e[i] = vector(), vector()
+	for i := range v {
 		for f := range names {
 			v[i][f] = vector()
 		}
 	}
-	x, w, left := vector(), GP64(), GP64()
-	weight := func(disp int) {
-		VBROADCASTSS(Mem{Base: w, Disp: disp}, x)
-		for i := range n {
-			if shift {
-				VSUBPS(v[i][4], x, y[i])
-				VMULPS(v[i][1], y[i], y[i])
-			} else {
-				VMULPS(v[i][1], x, y[i])
+	e := [2][2]VecVirtual{{vector(), vector()}, {vector(), vector()}}
+	x, y, w, left := vector(), vector(), GP64(), GP64()
+	for n := 2; n > 0; n-- { // registers
+		label := func(name string) string { return fmt.Sprintf("%s%d", name, n) }
+		add := func(from, to [2]VecVirtual) {
+			for i := range n {
+				VADDPS(from[i], to[i], to[i])
 			}
-			VMAXPS(v[i][2], y[i], e[i])
-			VMINPS(v[i][3], e[i], e[i])
-			round(wide, e[i])
-			VSUBPS(y[i], e[i], e[i])
-			VMULPS(e[i], e[i], e[i])
-			VADDPS(e[i], v[i][0], v[i][0])
 		}
-	}
-	Each("sums", 16, func() {
+		Label(label("loop"))
+		SUBQ(Imm(uint64(8*n)), count)
+		JLT(LabelRef(label("end")))
 		for i := range n {
 			for f := range names {
 				VMOVUPS(Mem{Base: at[f], Disp: 32 * i}, v[i][f])
 			}
-			VXORPS(v[i][0].AsY(), v[i][0].AsY(), v[i][0].AsY())
+			VXORPS(v[i][0], v[i][0], v[i][0])
 		}
-		MOVQ(first, w)
-		MOVQ(count, left)
-		SUBQ(Imm(4), left)
-		JLT(LabelRef("rest"))
-		Label("four")
-		for i := range 4 {
-			weight(4 * i)
+		sums := [2]VecVirtual{v[0][0], v[1][0]}
+		for _, part := range []string{"inner", "outer"} {
+			// square leaves (q − y)² of a weight.
+			square := func(at int, to [2]VecVirtual) {
+				VBROADCASTSS(Mem{Base: w, Disp: 4 * at}, x)
+				for i, e := range to[:n] {
+					if shift {
+						VSUBPS(v[i][4], x, y)
+						VMULPS(v[i][1], y, y)
+					} else {
+						VMULPS(v[i][1], x, y)
+					}
+					if part == "inner" {
+						VROUNDPS(Imm(0), y, e)
+					} else {
+						VMAXPS(v[i][2], y, e)
+						VMINPS(v[i][3], e, e)
+						VROUNDPS(Imm(0), e, e)
+					}
+					VSUBPS(y, e, e)
+					VMULPS(e, e, e)
+				}
+			}
+			label := func(name string) string { return label(part + name) }
+			Load(Param(part).Base(), w)
+			Load(Param(part).Len(), left)
+			SUBQ(Imm(4), left)
+			JLT(LabelRef(label("rest")))
+			Label(label("four"))
+			square(0, e[0])
+			for i := 1; i < 4; i++ {
+				square(i, e[1])
+				add(e[1], e[0])
+			}
+			add(e[0], sums)
+			ADDQ(Imm(16), w)
+			SUBQ(Imm(4), left)
+			JGE(LabelRef(label("four")))
+			Label(label("rest"))
+			ADDQ(Imm(4), left)
+			JZ(LabelRef(label("done")))
+			Label(label("weight"))
+			square(0, e[0])
+			add(e[0], sums)
+			ADDQ(Imm(4), w)
+			DECQ(left)
+			JNZ(LabelRef(label("weight")))
+			Label(label("done"))
 		}
-		ADDQ(Imm(16), w)
-		SUBQ(Imm(4), left)
-		JGE(LabelRef("four"))
-		Label("rest")
-		ADDQ(Imm(4), left)
-		JZ(LabelRef("stored"))
-		Label("weight")
-		weight(0)
-		ADDQ(Imm(4), w)
-		DECQ(left)
-		JNZ(LabelRef("weight"))
-		Label("stored")
 		for i := range n {
 			VMOVUPS(v[i][0], Mem{Base: at[0], Disp: 32 * i})
 		}
 		for _, p := range at {
-			ADDQ(Imm(64), p)
+			ADDQ(Imm(uint64(32*n)), p)
+		}
+		JMP(LabelRef(label("loop")))
+		Label(label("end"))
+		ADDQ(Imm(uint64(8*n)), count)
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// split stores what is inside and outside a range one behind the other.
+func split() {
+	text, vector := registers("split", true)
+	TEXT(text, NOSPLIT, "func(inner, outer, w []float32, low, high float32) (n int)")
+	Doc(text + " divides a multiple of 16 weights; split is the specification.")
+	to := [2]Register{Load(Param("inner").Base(), GP64()), Load(Param("outer").Base(), GP64())}
+	begin, w := Load(Param("inner").Base(), GP64()), Load(Param("w").Base(), GP64())
+	low, high, x, v := vector(), vector(), vector(), vector()
+	VBROADCASTSS(NewParamAddr("low", 72), low)
+	VBROADCASTSS(NewParamAddr("high", 76), high)
+	in, count := K(), GP32()
+	Each("w", 16, func() {
+		VMOVUPS(Mem{Base: w}, x)
+		VCMPPS(Imm(29), low, x, in)      // greater or equal
+		VCMPPS(Imm(18), high, x, in, in) // less or equal
+		for i, p := range to {
+			if i == 1 {
+				KNOTW(in, in)
+			}
+			VCOMPRESSPS_Z(x, in, v)
+			VMOVUPS(v, Mem{Base: p})
+			KMOVW(in, count)
+			POPCNTL(count, count)
+			LEAQ(Mem{Base: p, Index: count.As64(), Scale: 4}, p)
+		}
+		ADDQ(Imm(64), w)
+	})
+	SUBQ(begin, to[0])
+	SHRQ(Imm(2), to[0])
+	Store(to[0], ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// span intersects the ranges of all lanes.
+func span(wide bool) {
+	text, vector := registers("span", wide)
+	TEXT(text, NOSPLIT, "func(scale, lo, hi, sub []float32) (low, high float32)")
+	Doc(text + " intersects the ranges of a multiple of 16 candidates; span is the specification.")
+	var at [4]Register
+	for i, name := range []string{"scale", "lo", "hi", "sub"} {
+		at[i] = Load(Param(name).Base(), GP64())
+	}
+	low, high := constant(vector, 0xff800000), constant(vector, 0x7f800000) // −Inf, +Inf
+	s, p, q, x := vector(), vector(), vector(), vector()
+	size := int(s.Size())
+	Each("scale", size/4, func() {
+		VMOVUPS(Mem{Base: at[0]}, s)
+		for i, v := range []VecVirtual{p, q} {
+			VMULPS(Mem{Base: at[1+i]}, s, v)
+			VADDPS(Mem{Base: at[3]}, v, v)
+		}
+		VMINPS(p, q, x)
+		VMAXPS(p, q, p)
+		VMAXPS(low, x, low) // of a NaN the other
+		VMINPS(high, p, high)
+		for _, p := range at {
+			ADDQ(Imm(uint64(size)), p)
 		}
 	})
+	for i, v := range []VecVirtual{low, high} {
+		fold := func(x, y, to Op) { VMAXPS(x, y, to) }
+		if i == 1 {
+			fold = func(x, y, to Op) { VMINPS(x, y, to) }
+		}
+		y, x := YMM(), XMM()
+		if wide {
+			VEXTRACTF64X4(Imm(1), v, y)
+			fold(y, v.AsY(), v.AsY())
+		}
+		VEXTRACTF128(Imm(1), v.AsY(), x)
+		fold(x, v.AsX(), v.AsX())
+		VPERMILPS(Imm(0x4e), v.AsX(), x)
+		fold(x, v.AsX(), v.AsX())
+		VPERMILPS(Imm(0xb1), v.AsX(), x)
+		fold(x, v.AsX(), v.AsX())
+		Store(v.AsX(), ReturnIndex(i))
+	}
 	VZEROUPPER()
 	RET()
 }

@@ -1,0 +1,90 @@
+package convert
+
+import (
+	"math"
+	"strings"
+
+	codec "nibble/gguf/block"
+	"nibble/internal/version"
+	"nibble/quant"
+)
+
+// reportSuffix is what the name of the report beside a GGUF file ends in, in place of .gguf.
+const reportSuffix = ".report.json"
+
+// report is the report of a file; without noise the widest figures stand in it.
+func (p *GGUFPlan) report(noise map[string][]quant.Noise, sums map[string]string) *Report {
+	flags := map[string]any{"format": "gguf", "type": p.Mix.Name}
+	if p.Pure {
+		flags["pure"] = true
+	}
+	for name, t := range map[string]*codec.Type{"token_embedding_type": p.Embedding, "output_tensor_type": p.Output} {
+		if t != nil {
+			flags[name] = t.String()
+		}
+	}
+	var rules []string
+	for _, x := range p.Rules {
+		rules = append(rules, x.Match.String()+"="+x.Type.String())
+	}
+	if rules != nil {
+		flags["tensor_type"] = rules
+	}
+	if p.WeightsFrom != "" {
+		flags["imatrix"] = p.WeightsFrom
+	}
+	r := &Report{Tool: "nibble " + version.String(), Time: "0000-00-00T00:00:00Z", Flags: flags, Notes: append([]string{}, p.Notes...),
+		Carried: []string{}, Tensors: []ReportTensor{}}
+	if c := p.Calibration; c != nil {
+		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: strings.Repeat("0", 64)}
+	}
+	r.Source = ReportSource{Architecture: p.Source.Arch.Name, Tied: p.Source.Arch.Tied, StackedExperts: p.Source.Stacked}
+	for _, f := range p.Source.Stored() {
+		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.Size, sums[f.Name]})
+	}
+	r.Totals = Totals{Parameters: p.Params, TensorBytes: p.File.Bytes, BitsPerWeight: math.Round(p.BitsPerWeight()*1e4) / 1e4,
+		SQNR: widestDecibel, SQNRMin: widestDecibel}
+	var all quant.Noise
+	worst := math.Inf(1)
+	for i, t := range p.Tensors {
+		if len(t.Shape) < 2 || len(t.Sources) == 0 {
+			continue
+		}
+		x := ReportTensor{Name: t.Name, Source: t.Sources[0].Name, Shape: t.Shape, Method: t.Type.String(), Bytes: p.File.Files[0].Tensors[i].Bytes}
+		if t.Type.Size() > 1 {
+			for _, s := range t.Sources {
+				r.Totals.Quantized += s.Elements()
+			}
+			db, most := widestDecibel, widestFigure
+			if noise != nil {
+				var n quant.Noise
+				for _, part := range noise[t.Name] {
+					n.Merge(part)
+				}
+				db, most = Decibel(n.SQNR()), Figure(n.Max)
+				all.Merge(n)
+				if n.SQNR() < worst {
+					worst, r.Totals.SQNRMinTensor = n.SQNR(), t.Name
+				}
+			} else if len(t.Name) > len(r.Totals.SQNRMinTensor) {
+				r.Totals.SQNRMinTensor = t.Name
+			}
+			x.SQNR, x.Max = &db, &most
+		}
+		r.Tensors = append(r.Tensors, x)
+	}
+	if noise != nil {
+		r.Totals.SQNR, r.Totals.SQNRMin = Decibel(all.SQNR()), Decibel(worst)
+	}
+	return r
+}
+
+// reportSize is the length of a report in which every figure takes its widest form.
+func (p *GGUFPlan) reportSize() (int64, error) {
+	sums := map[string]string{}
+	for _, f := range p.Source.Stored() {
+		sums[f.Name] = strings.Repeat("0", 64)
+	}
+	raw, err := p.report(nil, sums).encode(0)
+	return int64(len(raw)), err
+}

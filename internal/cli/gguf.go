@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"nibble/build"
+	"nibble/calib"
+	"nibble/convert"
+	"nibble/gguf/block"
+	"nibble/gguf/imatrix"
+	"nibble/gguf/mix"
+	"nibble/internal/stage"
+)
+
+// ggufFormat is the name of the format that is a file and not a folder.
+const ggufFormat = "gguf"
+
+// ggufOptions are the flags of quantize --format gguf.
+type ggufOptions struct {
+	mix               string
+	pure              bool
+	rules             []string
+	embedding, output string
+	imatrix           string
+}
+
+func (g *ggufOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&g.mix, "type", "q4_k_m", "of --format gguf: "+strings.Join(mix.Names(), ", "))
+	f.BoolVar(&g.pure, "pure", false, "of --format gguf: one type for all matrices")
+	f.StringArrayVar(&g.rules, "tensor-type", nil, "of --format gguf: REGEXP=TYPE for the tensors whose GGUF names it is found in; may be repeated, the first that matches decides")
+	f.StringVar(&g.embedding, "token-embedding-type", "", "of --format gguf: type of the embedding")
+	f.StringVar(&g.output, "output-tensor-type", "", "of --format gguf: type of the output head, or of the embedding that it is tied to")
+	f.StringVar(&g.imatrix, "imatrix", "", "of --format gguf: file of llama-imatrix that says how much the columns count")
+}
+
+// ggufFlags are the flags that mean something with --format gguf.
+var ggufFlags = []string{"format", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "allow-requantize",
+	"output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab", "calib", "calib-field", "samples", "seqlen", "calib-seed",
+	"calib-pack", "calib-chat", "calib-cache"}
+
+// ggufSettings turns flags into settings.
+func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name string) (s convert.GGUFSettings, err error) {
+	g := &o.gguf
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(ggufFlags, f.Name) && err == nil {
+			err = usagef("--%s means nothing with --format gguf", f.Name)
+		}
+	})
+	if err != nil {
+		return s, err
+	}
+	s.Name, s.Pure, s.Threads = name, g.pure, o.threads
+	if s.Mix, err = mix.Parse(g.mix); err != nil {
+		return s, coded{fmt.Errorf("--type: %w", err), exitUsage}
+	}
+	if s.Embedding, err = blockType("token-embedding-type", g.embedding); err != nil {
+		return s, err
+	}
+	if s.Output, err = blockType("output-tensor-type", g.output); err != nil {
+		return s, err
+	}
+	for _, rule := range g.rules {
+		pattern, kind, ok := strings.Cut(rule, "=")
+		re, err := regexp.Compile(pattern)
+		if !ok || pattern == "" || err != nil {
+			return s, usagef("--tensor-type %q: want a regular expression, =, and a type", rule)
+		}
+		t, err := blockType("tensor-type", kind)
+		if err != nil || t == nil {
+			return s, usagef("--tensor-type %q: %q is no type that is written", rule, kind)
+		}
+		s.Rules = append(s.Rules, mix.Rule{Match: re, Type: *t})
+	}
+	if g.imatrix != "" {
+		if o.calibration.Source != "" {
+			return s, usagef("--imatrix and --calib exclude each other")
+		}
+		s.WeightsFrom = filepath.Base(g.imatrix)
+		s.Weights, err = imatrix.Read(g.imatrix)
+		return s, inputError(err)
+	}
+	if o.calibration.Source == "" {
+		return s, nil
+	}
+	var c convert.Settings
+	err = o.calibrate(cmd, b, &c)
+	s.Calibration = c.Calibration
+	return s, err
+}
+
+// blockType reads the name of a type that is written, nil for none.
+func blockType(flag, name string) (*block.Type, error) {
+	if name == "" {
+		return nil, nil
+	}
+	t, ok := block.Parse(strings.ToUpper(name))
+	if !ok || !t.CanEncode() || t == block.Q8_K {
+		return nil, usagef("--%s %q: it is no type that is written", flag, name)
+	}
+	return &t, nil
+}
+
+// writeGGUF plans and writes a GGUF file.
+func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name string) error {
+	s, err := o.ggufSettings(cmd, b, name)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out = name + "-" + s.Mix.Name + ".gguf"
+	}
+	o.out = filepath.Clean(o.out)
+	plan, err := convert.NewGGUF(b, s, o.out)
+	if err != nil {
+		return inputError(err)
+	}
+	if o.dry {
+		notes(cmd, plan.Notes)
+		return printGGUFPlan(cmd, o, plan)
+	}
+	report := filepath.Join(filepath.Dir(o.out), plan.Files[1].Name)
+	if err := stage.CheckFiles(o.out, []string{report}, b.Path, o.overwrite); err != nil {
+		return err
+	}
+	layers := plan.Layers()
+	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
+	r := &convert.GGUFRun{GGUFPlan: plan, Overwrite: o.overwrite, Progress: show.report, Stage: show.stage,
+		Loaded: func(s *calib.Sequences) {
+			if !o.quiet {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), s)
+				notes(cmd, s.Notes)
+			}
+		}}
+	done, err := r.Quantize(cmd.Context())
+	show.finish()
+	if err != nil {
+		return err
+	}
+	notes(cmd, plan.Notes)
+	if o.json {
+		return printJSON(cmd, struct {
+			Output string         `json:"output"`
+			Files  []convert.File `json:"files"`
+			*convert.Report
+		}{o.out, plan.Files, done})
+	}
+	w, t := cmd.OutOrStdout(), done.Totals
+	printFiles(w, plan.Files)
+	fmt.Fprintf(w, "%s: %s, %.4f bits per weight", o.out, s.Mix.Name, t.BitsPerWeight)
+	if t.Quantized > 0 {
+		fmt.Fprintf(w, ", SQNR %.2f dB (lowest %.2f dB: %s)", float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// printGGUFPlan prints a dry run.
+func printGGUFPlan(cmd *cobra.Command, o *quantizeOptions, p *convert.GGUFPlan) error {
+	type tensor struct {
+		Name   string `json:"name"`
+		Type   string `json:"type"`
+		Shape  []int  `json:"shape"`
+		Offset int64  `json:"offset"` // from the start of the file
+		Bytes  int64  `json:"bytes"`
+	}
+	if o.json {
+		var tensors []tensor
+		for _, t := range p.File.Files[0].Tensors {
+			tensors = append(tensors, tensor{t.Name, t.Type.String(), t.Shape, t.Offset, t.Bytes})
+		}
+		return printJSON(cmd, struct {
+			Output        string         `json:"output"`
+			Files         []convert.File `json:"files"`
+			Bytes         int64          `json:"bytes"`
+			Parameters    int64          `json:"parameters"`
+			BitsPerWeight float64        `json:"bits_per_weight"`
+			Notes         []string       `json:"notes"`
+			Tensors       []tensor       `json:"tensors"`
+		}{o.out, p.Files, p.Bytes(), p.Params, p.BitsPerWeight(), append([]string{}, p.Notes...), tensors})
+	}
+	w := cmd.OutOrStdout()
+	printFiles(w, p.Files)
+	fmt.Fprintf(w, "%s: %s, %.4f bits per weight; nothing written\n", o.out, p.Mix.Name, p.BitsPerWeight())
+	return nil
+}
