@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Lets Hugging Face's safetensors open our files, and a numpy program that shares no code with ours dequantize them:
 # every value must equal what our dequantize writes, bit for bit. Then the gguf package reads what we write, and we what it
-# writes. Then ONNX checks every graph that export writes, and ONNX Runtime runs them as a host would: node by node within a step of
-# our simulation, and as far from the float model as it says.
-# Works in interop/.venv and interop/out.
+# writes. Then ONNX checks every graph that export writes, and ONNX Runtime runs them as a host would: node by node within a
+# step of our simulation, and as far from the float model as it says. Works in interop/.venv and interop/out.
 set -euo pipefail
 cd "$(dirname "$0")"
 [ -x .venv/bin/python ] || python3 -m venv .venv

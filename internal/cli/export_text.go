@@ -81,18 +81,13 @@ func (x *exporting) sequences() (ranges, held [][]int32, err error) {
 	n := t.Samples + t.holdout
 	var all [][]int32
 	switch {
-	case t.Source == randomSource:
-		r := rand.New(rand.NewPCG(t.Seed, 0))
-		for range n {
-			ids := make([]int32, t.Length)
-			for i := range ids {
-				ids[i] = int32(r.IntN(x.model.Vocab))
-			}
-			all = append(all, ids)
+	case x.build.Path == "" && x.shape == "" && (t.Source == "" || t.Source == randomSource):
+		if ranges, held, err = x.demoSequences(); t.Source == randomSource && err == nil {
+			ranges, x.source = x.random(t.Samples), "random tokens, measured on the demo's text"
 		}
-		x.source = "random tokens"
-	case t.Source == "" && x.build.Path == "":
-		return x.demoSequences()
+		return ranges, held, err
+	case t.Source == randomSource:
+		all, x.source = x.random(n), "random tokens"
 	default:
 		if all, err = x.textSequences(n); err != nil {
 			return nil, nil, err
@@ -111,6 +106,19 @@ func (x *exporting) sequences() (ranges, held [][]int32, err error) {
 			len(all), x.graph.Prefill+t.decode))
 	}
 	return ranges, held, nil
+}
+
+// random are sequences that mean nothing.
+func (x *exporting) random(n int) (list [][]int32) {
+	r := rand.New(rand.NewPCG(x.text.Seed, 0))
+	for range n {
+		ids := make([]int32, x.text.Length)
+		for i := range ids {
+			ids[i] = int32(r.IntN(x.model.Vocab))
+		}
+		list = append(list, ids)
+	}
+	return list
 }
 
 // whole cuts a sequence to whole prefills and the single tokens behind.
