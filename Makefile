@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels oracle arm64 fuzz-short lint interop bench bench-go bench-model dist ci
+.PHONY: build generate test demo race purego kernels oracle arm64 fuzz-short lint interop bench bench-go bench-model fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -65,6 +65,10 @@ interop: build
 # make bench LLAMA_CPP=/path/to/bin LLAMA_MODELS=/folder/with/tinyllama-1.1b-Q4_K_M.gguf/and/others
 bench: build
 	GO=$(GO) ./scripts/bench.sh
+
+# What methods, groups and grids lose: MODELS="folders" TEXT=file CALIB=file make fidelity
+fidelity: build
+	./scripts/fidelity.sh
 
 # The Go benchmarks, in the form that benchstat compares: make bench-go COUNT=10 >new.txt
 COUNT   ?= 1

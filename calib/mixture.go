@@ -43,13 +43,17 @@ func (p *Pass) mixture(ctx context.Context, solve Solve) error {
 			return err
 		}
 		own := p.moment(in, d, nil).Blend(pool)
+		f := p.tensors(p.layer, e, hf.Down)[0].In()
+		m.act = make([]byte, len(m.rows)*2*f)
+		ahead := func() (*Moment, error) {
+			n := min(len(m.rows), aheadTokens)
+			err := p.blocks(ctx, n, func(l *runtime.Lane, lo, hi int) { l.Expand(m.act[2*lo*f:2*hi*f], e, in[2*lo*d:2*hi*d]) })
+			return p.moment(m.act[:2*n*f], f, nil), err
+		}
 		if err := p.solve(solve, &Input{Layer: p.layer, Expert: e, Tensors: p.tensors(p.layer, e, hf.Gate, hf.Up, hf.GateUp),
-			Tokens: len(m.rows), Plain: own}, "experts"); err != nil {
+			Tokens: len(m.rows), Plain: own, Ahead: ahead}, "experts"); err != nil {
 			return err
 		}
-		down := p.tensors(p.layer, e, hf.Down)
-		f := down[0].In()
-		m.act = make([]byte, len(m.rows)*2*f)
 		if err := p.blocks(ctx, len(m.rows), func(l *runtime.Lane, lo, hi int) {
 			l.Expand(m.act[2*lo*f:2*hi*f], e, in[2*lo*d:2*hi*d])
 		}); err != nil {

@@ -2,11 +2,7 @@ package calib
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -37,6 +33,8 @@ type Pass struct {
 	regions     []*mmap.Region
 	names       []string // of their files
 	float       *float   // the float model's; nil without Drift
+
+	receive func(l *runtime.Lane, i int) error // makes the present input of sequence i anew
 }
 
 // PassConfig says how a pass is made.
@@ -59,6 +57,10 @@ type Input struct {
 	Plain         *Moment // every token counts alike
 	Received      *Moment // every token counts as much as the attention that it receives: for k and v; nil elsewhere
 	Diagonal      bool    // so few tokens came that nothing but the diagonal is of use
+
+	// Ahead returns the moment of what o receives behind float q, k and v, or down behind float gate and up, on the first tokens.
+	// It may be called until the matrices are replaced, and is nil for others.
+	Ahead func() (*Moment, error)
 }
 
 // Solve quantizes matrices, and returns those that are to take the place of rows of the table, by name.
@@ -114,72 +116,8 @@ func NewPass(b *build.Build, ids [][]int32, c PassConfig) (*Pass, error) {
 	return p, nil
 }
 
-// region is a file of a pass, with the bytes that a token takes in it.
-type region struct {
-	to   **mmap.Region
-	name string
-	size int
-}
-
-// open makes a file, or opens what an earlier run left.
-func (p *Pass) open(r region) error {
-	size := int64(p.Tokens()) * int64(r.size)
-	err := fs.ErrNotExist
-	if p.Resume {
-		*r.to, err = mmap.Reopen(p.file(r.name), size)
-	}
-	if err != nil {
-		*r.to, err = mmap.Create(p.file(r.name), size)
-	}
-	if err == nil {
-		p.regions = append(p.regions, *r.to)
-		p.names = append(p.names, r.name)
-	}
-	return err
-}
-
-// swap exchanges the residual streams before and behind a layer, as every layer does at its end.
-func (p *Pass) swap() {
-	p.h, p.next = p.next, p.h
-	if o := p.float; o != nil {
-		o.h, o.next = o.next, o.h
-	}
-}
-
-// file returns the path of one of the files.
-func (p *Pass) file(name string) string { return filepath.Join(p.Dir, ".nibble-"+name) }
-
 // Tokens returns the number of tokens of all sequences.
 func (p *Pass) Tokens() int { return p.starts[len(p.starts)-1] }
-
-// State returns the residual streams before the next layer: what a run that goes on needs.
-func (p *Pass) State() [][]byte {
-	if p.float != nil {
-		return [][]byte{p.h.Bytes(), p.float.h.Bytes()}
-	}
-	return [][]byte{p.h.Bytes()}
-}
-
-// Leave ends the pass and keeps the files for a run that goes on.
-func (p *Pass) Leave() error {
-	p.stages.Close()
-	var errs []error
-	for _, r := range p.regions {
-		errs = append(errs, r.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// Close ends the pass and removes the files.
-func (p *Pass) Close() error {
-	errs := []error{p.Leave()}
-	for _, name := range p.names {
-		if err := os.Remove(p.file(name)); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // rowsOf returns what belongs to sequence i of rows of width elements.
 func rowsOf[T any](p *Pass, x []T, i, width int) []T {
@@ -299,16 +237,22 @@ func (p *Pass) attention(ctx context.Context, solve Solve) error {
 	d, q, _ := sizes(p.src.Arch)
 	h, next, x, att := p.h.Floats(), p.next.Floats(), p.x.Bytes(), p.ctx.Bytes()
 	mass := make([]float32, p.Tokens())
+	p.receive = func(l *runtime.Lane, i int) error {
+		l.AttentionInput(rowsOf(p, x, i, 2*d), rowsOf(p, h, i, d))
+		return nil
+	}
 	err := p.sequences(ctx, func(l *runtime.Lane, i int) error {
-		in := rowsOf(p, x, i, 2*d)
-		l.AttentionInput(in, rowsOf(p, h, i, d))
-		l.Attend(nil, rowsOf(p, mass, i, 1), in)
+		if err := p.receive(l, i); err != nil {
+			return err
+		}
+		l.Attend(nil, rowsOf(p, mass, i, 1), rowsOf(p, x, i, 2*d))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	in := &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.Q, hf.K, hf.V, hf.QKV), Tokens: p.Tokens()}
+	in.Ahead = p.ahead(ctx, att, q, func(l *runtime.Lane, i int) { l.Attend(rowsOf(p, att, i, 2*q), nil, rowsOf(p, x, i, 2*d)) })
 	in.Plain, in.Received = p.moment(x, d, nil), p.moment(x, d, mass)
 	if p.float != nil {
 		if err := p.floatContext(ctx); err != nil {
@@ -353,6 +297,11 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 	f := down[0].In()
 	x, next, act := p.x.Bytes(), p.next.Floats(), p.act.Bytes()[:p.Tokens()*2*f]
 	in := &Input{Layer: p.layer, Expert: -1, Tensors: p.tensors(p.layer, -1, hf.Gate, hf.Up, hf.GateUp), Tokens: p.Tokens(), Plain: p.moment(x, d, nil)}
+	p.receive = func(l *runtime.Lane, i int) error {
+		l.MLPInput(rowsOf(p, x, i, 2*d), rowsOf(p, next, i, d))
+		return nil
+	}
+	in.Ahead = p.ahead(ctx, act, f, func(l *runtime.Lane, i int) { l.Expand(rowsOf(p, act, i, 2*f), -1, rowsOf(p, x, i, 2*d)) })
 	if p.float != nil {
 		in.Plain.drift(p.float.x.Bytes(), x, nil, p.Threads)
 		if err := p.floatExpand(ctx, f); err != nil {
@@ -391,10 +340,11 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 // Head shows the head what it receives. It takes part behind the last layer.
 func (p *Pass) Head(ctx context.Context, head []hf.Tensor, solve Solve) error {
 	d := p.src.Arch.Hidden
-	err := p.sequences(ctx, func(l *runtime.Lane, i int) error {
+	p.receive = func(l *runtime.Lane, i int) error {
 		l.HeadInput(rowsOf(p, p.x.Bytes(), i, 2*d), rowsOf(p, p.h.Floats(), i, d))
 		return nil
-	})
+	}
+	err := p.sequences(ctx, p.receive)
 	if err != nil {
 		return err
 	}

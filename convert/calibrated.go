@@ -33,11 +33,11 @@ func (c *CalibrationReport) set(s *calib.Sequences) {
 	c.Sequences, c.Tokens, c.SHA256 = len(s.IDs), s.Tokens(), s.Digest()
 }
 
-// learns reports whether an item is quantized while calibration sequences run through the model: everything in the layers, so
-// that what follows sees it, and what the head's inputs decide.
+// learns reports whether an item is decided while calibration sequences run through the model: everything quantized in the
+// layers, so that what follows sees it, what the head's inputs decide, and norms that are divided.
 func (p *Plan) learns(it *Item) bool {
 	if p.Calibration == nil || it.Spec == nil {
-		return false
+		return it.out != nil
 	}
 	return it.Role.Linear() || it.Head || it.Embed && p.tied()
 }
@@ -72,9 +72,10 @@ func (c *calibration) step(layer int, stage string) {
 // calibrate quantizes the items that need inputs.
 func (r *Run) calibrate(ctx context.Context) error {
 	c := &calibration{Run: r, ctx: ctx, items: map[string][]*Item{}}
+	r.scaled = map[*Item]*scaling{}
 	for i := range r.Items {
 		it := &r.Items[i]
-		if !r.learns(it) {
+		if it.Spec == nil || !r.learns(it) {
 			continue
 		}
 		name := it.Tensor.Name
@@ -146,7 +147,7 @@ func (c *calibration) layers(first int, state uint32) error {
 		}
 	}
 	for i := range c.Items {
-		if it := &c.Items[i]; c.learns(it) && it.Tensor.Layer < 0 {
+		if it := &c.Items[i]; it.Spec != nil && c.learns(it) && it.Tensor.Layer < 0 {
 			return c.pass.Head(c.ctx, []hf.Tensor{it.Tensor}, c.solve)
 		}
 	}
@@ -165,6 +166,10 @@ func (c *calibration) checksum() (sum uint32) {
 func (c *calibration) solve(in *calib.Input) (map[string]quant.Linear, error) {
 	var list []*solution
 	linears := map[string]quant.Linear{}
+	in, err := c.scale(in)
+	if err != nil {
+		return nil, err
+	}
 	factors := newFactors(in, c.Threads)
 	for _, t := range in.Tensors {
 		for _, it := range c.items[t.Name] {
@@ -248,7 +253,7 @@ func (r *Run) loadSequences(ctx context.Context) (err error) {
 	}
 	widest := 0
 	for i := range r.Items {
-		if it := &r.Items[i]; r.learns(it) && it.Spec.Calibrated() {
+		if it := &r.Items[i]; r.learns(it) && it.Spec != nil && it.Spec.Calibrated() {
 			widest = max(widest, it.K)
 		}
 	}

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"fmt"
 
 	"nibble/internal/stage"
 	"nibble/quant"
@@ -42,6 +43,7 @@ func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress) 
 	defer w.Close()
 	var jobs []*job
 	var losses []*Loss
+	folded := 0
 	for i := range x.pieces {
 		p := &x.pieces[i]
 		if p.linear == nil {
@@ -54,8 +56,13 @@ func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress) 
 		}
 		if loss != nil {
 			losses = append(losses, &loss.Loss)
+		} else if x.Against != nil {
+			folded++
 		}
 		jobs = append(jobs, x.expand(p, w, loss))
+	}
+	if folded > 0 {
+		x.Notes = append(x.Notes, fmt.Sprintf("%d matrices stand for multiples of the original's weights and are not compared with it", folded))
 	}
 	if err := run(ctx, jobs, x.Threads, progress); err != nil {
 		return nil, err

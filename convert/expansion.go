@@ -27,8 +27,8 @@ type Expansion struct {
 	Files   []File
 	Notes   []string
 
-	report *Report             // of the build; nil if it has none
-	stated map[string]*Decibel // SQNR that the report states, by module
+	report *Report                  // of the build; nil if it has none
+	stated map[string]*ReportTensor // what the report states of a module
 	pieces []piece
 	texts  []text
 	head   bool // the head is left out: it equals the embedding it was tied to
@@ -57,10 +57,10 @@ func NewExpansion(b *build.Build, dtype safetensors.DType, maxShard int64) (*Exp
 	if x.report, err = ReadReport(b); err != nil {
 		return nil, err
 	}
-	x.stated = map[string]*Decibel{}
+	x.stated = map[string]*ReportTensor{}
 	if x.report != nil {
 		for i := range x.report.Tensors {
-			x.stated[x.report.Tensors[i].Name] = x.report.Tensors[i].SQNR
+			x.stated[x.report.Tensors[i].Name] = &x.report.Tensors[i]
 		}
 	}
 	if err := x.untie(); err != nil {

@@ -32,6 +32,7 @@ type outcome struct {
 	Noise    *quant.Noise `json:"noise"`
 	Loss     *float64     `json:"loss,omitempty"`     // Σ e H eᵀ / Σ w H wᵀ of a calibrated method
 	Fallback string       `json:"fallback,omitempty"` // why the matrix is not the method's
+	Folded   bool         `json:"folded,omitempty"`   // its weights stand for multiples of the source's
 }
 
 // journal appends entries.

@@ -43,7 +43,7 @@ type lossJob struct {
 	blocks []quant.Noise
 }
 
-// loss prepares the measurement of a piece, nil without an original.
+// loss prepares the measurement of a piece, nil without an original, or where the piece stands for multiples of its weights.
 func (x *Expansion) loss(p *piece) (*lossJob, error) {
 	if x.Against == nil {
 		return nil, nil
@@ -69,7 +69,11 @@ func (x *Expansion) loss(p *piece) (*lossJob, error) {
 	}
 	l := &lossJob{rows: r, blocks: make([]quant.Noise, (n+block-1)/block)}
 	l.Name = p.tensor.Module()
-	l.Stated = x.stated[l.Name]
+	if t := x.stated[l.Name]; t != nil {
+		if l.Stated = t.SQNR; t.Folded {
+			return nil, nil
+		}
+	}
 	return l, nil
 }
 

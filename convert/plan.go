@@ -68,6 +68,7 @@ type Item struct {
 	Reason  string             // why a matrix is not quantized; "" for what never is
 	solve   quant.Solver
 	rows    *rows
+	in, out *fold // where its columns are multiplied, and where its rows are divided, or its weights if it is a norm; nil: nowhere
 }
 
 // NewPlan decides what happens to every tensor and checks that the target can hold it.
@@ -93,6 +94,7 @@ func NewPlan(src *build.Build, s Settings) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.fold()
 	return p, p.layOut()
 }
 

@@ -74,6 +74,7 @@ type ReportTensor struct {
 
 	Loss     *Figure `json:"loss,omitempty"`     // of a calibrated method: error of the outputs over the outputs, squared
 	Fallback string  `json:"fallback,omitempty"` // why the matrix is not the method's
+	Folded   bool    `json:"folded,omitempty"`   // weights stand for multiples of the source's, and sqnr_db is against those
 }
 
 // Decibel is a ratio in dB with four decimals. A tensor without noise has none: it is written as null.
@@ -149,13 +150,14 @@ func (p *Plan) report(outcomes map[string]*outcome, sums map[string]string) *Rep
 			t.Method, t.Bits, t.Group, t.Zero = s.Method, s.Bits, s.GroupSize(it.K), s.Zero.String()
 			r.Totals.Quantized += int64(it.N) * int64(it.K)
 			db, most := widestDecibel, widestFigure
+			t.Folded = it.in != nil || it.out != nil
 			if s.Calibrated() {
 				loss := widestFigure
 				t.Loss, t.Fallback = &loss, widestFallback
 			}
 			if o := outcomes[it.Name]; o != nil {
 				n := o.Noise
-				t.Loss, t.Fallback = (*Figure)(o.Loss), o.Fallback
+				t.Loss, t.Fallback, t.Folded = (*Figure)(o.Loss), o.Fallback, o.Folded
 				db, most = Decibel(n.SQNR()), Figure(n.Max)
 				all.Merge(*n)
 				if n.SQNR() < worst {

@@ -37,6 +37,7 @@ type Run struct {
 	outcomes  map[string]*outcome
 	sums      map[string]string // SHA-256 of the source's files
 	sequences *calib.Sequences
+	scaled    map[*Item]*scaling // items that are not as in the source
 }
 
 // Stage is told which matrices of a layer, -1 for the head, are calibrated next, and the mean loss of those before: the squared

@@ -101,21 +101,29 @@ func (f *factors) shift(received bool) (*gptq.Shift, error) {
 	return s, err
 }
 
-// prepare divides an item into rows whose inputs are weighed alike: those of k and v by the attention that tokens receive.
-func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution, error) {
-	s := &solution{it: it, blocks: make([]quant.Noise, (it.N+block-1)/block)}
-	switch a := c.Source.Arch; it.Role {
+// segments divides an item into rows whose inputs are weighed alike: those of k and v by the attention that tokens receive.
+func (p *Plan) segments(in *calib.Input, it *Item) []segment {
+	received := in.Plain
+	if in.Received != nil {
+		received = in.Received
+	}
+	switch a := p.Source.Arch; it.Role {
 	case hf.K, hf.V:
-		s.segments = []segment{{rows: it.N, moment: f.moment(true)}}
+		return []segment{{rows: it.N, moment: received}}
 	case hf.QKV:
 		q := a.Heads * a.HeadDim
-		s.segments = []segment{{rows: q, moment: f.moment(false)}, {row0: q, rows: it.N - q, moment: f.moment(true)}}
-	default:
-		s.segments = []segment{{rows: it.N, moment: f.moment(false)}}
+		return []segment{{rows: q, moment: in.Plain}, {row0: q, rows: it.N - q, moment: received}}
 	}
+	return []segment{{rows: it.N, moment: in.Plain}}
+}
+
+// prepare finds what the solver needs of an item.
+func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution, error) {
+	s := &solution{it: it, blocks: make([]quant.Noise, (it.N+block-1)/block)}
+	s.segments = c.segments(in, it)
 	group := it.Spec.GroupSize(it.K)
 	s.m = quant.NewMatrix(it.N, it.K, it.Spec.Bits, group, it.Spec.Zero)
-	if !it.Spec.Calibrated() {
+	if !it.Spec.FeedsBack() {
 		return s, nil
 	}
 	if in.Diagonal {
@@ -148,7 +156,7 @@ func (c *calibration) solving(s *solution) []*job {
 		x, first := &s.segments[i], strip
 		strip += (x.rows + solveRows - 1) / solveRows
 		jobs = append(jobs, &job{name: s.it.Name, rows: x.rows, strip: solveRows, run: func(w *worker, row0, rows int) error {
-			weights, err := s.it.rows.read(w, x.row0+row0, rows)
+			weights, err := c.read(w, s.it, x.row0+row0, rows)
 			if err != nil {
 				return err
 			}
@@ -225,7 +233,7 @@ func (c *calibration) storing(s *solution) *job {
 		run: func(w *worker, row0, rows int) error {
 			for at := 0; at < rows; at += part {
 				n := min(part, rows-at)
-				weights, err := it.rows.read(w, row0+at, n)
+				weights, err := c.read(w, it, row0+at, n)
 				if err != nil {
 					return err
 				}
@@ -238,6 +246,6 @@ func (c *calibration) storing(s *solution) *job {
 			for _, b := range s.blocks {
 				noise.Merge(b)
 			}
-			return c.record(it, &outcome{Noise: &noise, Loss: s.Loss, Fallback: s.Fallback})
+			return c.record(it, &outcome{Noise: &noise, Loss: s.Loss, Fallback: s.Fallback, Folded: c.scaled[it] != nil})
 		}}
 }

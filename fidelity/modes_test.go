@@ -1,4 +1,4 @@
-package fidelity
+package fidelity_test
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 	"nibble/build"
 	"nibble/convert"
 	"nibble/demo"
+	"nibble/fidelity"
 	"nibble/formats"
 	"nibble/hf"
 	"nibble/internal/kernel"
@@ -27,7 +28,7 @@ func TestInt8Inputs(t *testing.T) {
 	if set, err := kernel.Active(); err != nil || set == "generic" {
 		limit, windows = 0.008, 2
 	}
-	text := evaluation(t, 128*windows)
+	text := fidelity.Evaluation(t, 128*windows)
 	for name, x := range map[string]struct {
 		format string
 		spec   quant.Spec
@@ -45,7 +46,7 @@ func TestInt8Inputs(t *testing.T) {
 			var p [2]float64
 			for i, mode := range []runtime.Mode{runtime.F32, runtime.A8} {
 				f, err := hf.NewFolder(dir, os.DirFS(dir), "")
-				score, err := Perplexity(t.Context(), load(t, f, err, mode, 1), text, Options{Context: 128})
+				score, err := fidelity.Perplexity(t.Context(), fidelity.LoadModel(t, f, err, mode, 1), text, fidelity.Options{Context: 128})
 				if err != nil {
 					t.Fatal(err)
 				}

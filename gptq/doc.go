@@ -1,4 +1,6 @@
-// Package gptq is the GPTQ checkpoint format, and the solvers of a symmetric grid.
+// Package gptq is the GPTQ checkpoint format, the solvers of a symmetric grid, and the solver with error feedback, which
+// works on any grid: [Hessian] prepares what is known of a matrix' inputs, its Solve finds parameters and codes column by
+// column, [Descent] improves them, [Shift] moves the weights for inputs that have drifted.
 //
 // # Tensors
 //

@@ -34,8 +34,8 @@ func (x *Hessian) solveGroup(m *quant.Matrix, w, e []float32, c0, g int, search 
 			a[r*g+j] = w[r*k+c]
 		}
 	}
-	if !x.Plain {
-		linalg.Gemm32(linalg.Add, a, g, e, k, x.m[c0:], k, n, g, c0, 1)
+	if !x.Plain && c0 > 0 {
+		x.passed[c0/m.Group].Multiply(linalg.Add, a, g, e, k, n, 1)
 	}
 	part := quant.NewMatrix(n, g, m.Bits, g, m.Zero)
 	defer part.Recycle()

@@ -25,13 +25,14 @@ type Hessian struct {
 	Lambda float64 // λ
 	Plain  bool    // no factor could be found: columns are quantized one by one without feedback
 
-	mean   float64                // of the diagonal of H, over the columns that were ever active
-	h      []float32              // H' [K, K]
-	packed linalg.Panels[float32] // the same for products
-	diag   []float32              // of H, without damping; the mean for a column that was never active
-	order  []int                  // the column at every place
-	d      []float32              // [K], by place
-	m      []float32              // [K, K], by place; only what is above the diagonal is set
+	mean   float64                  // of the diagonal of H, over the columns that were ever active
+	h      []float32                // H' [K, K]
+	packed linalg.Panels[float32]   // the same for products
+	diag   []float32                // of H, without damping; the mean for a column that was never active
+	order  []int                    // the column at every place
+	d      []float32                // [K], by place
+	m      []float32                // [K, K], by place; only what is above the diagonal is set
+	passed []linalg.Panels[float32] // of every group: the columns of M that bring it the errors before
 }
 
 // ErrNotFinite marks activations that no statistics can be made of.
@@ -44,11 +45,11 @@ func Damping(k int, tokens float64) float64 { return min(max(2*float64(k)/tokens
 // It is overwritten. A column that was never active gets the mean variance and no part in the feedback. If the damped matrix has
 // no factor, λ is doubled up to 1; after that the solver works with the diagonal alone.
 func NewHessian(moment []float64, k, group int, lambda float64, threads int) (*Hessian, error) {
-	return newHessian(moment, k, lambda, threads, func(x *Hessian) { x.arrange(group) })
+	return newHessian(moment, k, group, lambda, threads, func(x *Hessian) { x.arrange(group) })
 }
 
 // newHessian is NewHessian with columns in another order.
-func newHessian(moment []float64, k int, lambda float64, threads int, arrange func(*Hessian)) (*Hessian, error) {
+func newHessian(moment []float64, k, group int, lambda float64, threads int, arrange func(*Hessian)) (*Hessian, error) {
 	x := &Hessian{K: k, Lambda: lambda, h: make([]float32, k*k), diag: make([]float32, k)}
 	for i := range k {
 		for j := range i + 1 {
@@ -71,6 +72,12 @@ func newHessian(moment []float64, k int, lambda float64, threads int, arrange fu
 	}
 	x.damped(moment)
 	x.packed.Pack(x.h, k, false, k, k, threads)
+	if !x.Plain {
+		x.passed = make([]linalg.Panels[float32], (k+group-1)/group)
+		for i := range x.passed {
+			x.passed[i].Pack(x.m[i*group:], k, false, i*group, min(group, k-i*group), threads)
+		}
+	}
 	return x, nil
 }
 

@@ -156,7 +156,7 @@ func TestVectorsFeedback(t *testing.T) {
 // Columns in file order: feedback, sweeps, and polishing.
 func TestVectorsFileOrder(t *testing.T) {
 	w, h := vectors()
-	x, err := gptq.NewOrdered(h, vectorK, vectorLambda)
+	x, err := gptq.NewOrdered(h, vectorK, vectorGroup, vectorLambda)
 	if err != nil {
 		t.Fatal(err)
 	}

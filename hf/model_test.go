@@ -70,7 +70,8 @@ func TestPlaces(t *testing.T) {
 			2*96*64 + 48*64, hf.Up, "model.layers.1.post_attention_layernorm", "model.layers.1.block_sparse_moe.experts"},
 		{"mixtral-fused", "model.layers.1.block_sparse_moe.experts.3.w2.weight", "model.layers.1.mlp.experts.down_proj",
 			3 * 64 * 48, hf.Down, "model.layers.1.block_sparse_moe.experts.3.w3", "model.layers.1.block_sparse_moe.experts"},
-		{"mixtral-fused", "model.layers.0.block_sparse_moe.gate.weight", "model.layers.0.mlp.gate.weight", 0, hf.Router, "", ""},
+		{"mixtral-fused", "model.layers.0.block_sparse_moe.gate.weight", "model.layers.0.mlp.gate.weight", 0, hf.Router,
+			"model.layers.0.post_attention_layernorm", ""},
 		{"qwen3moe", "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.weight", 0, hf.Up,
 			"model.layers.1.post_attention_layernorm", "model.layers.1.mlp.gate_up_proj"}, // mlp_only_layers: [1]
 		{"gemma3-multimodal", "language_model.model.layers.2.mlp.gate_proj.weight", "language_model.model.layers.2.mlp.gate_proj.weight",

@@ -63,7 +63,7 @@ type Tensor struct {
 	Layer  int // -1 outside the decoder
 	Expert int // -1 outside a mixture
 
-	// Of a linear only:
+	// Of a matrix only:
 	Transposed bool   // stored [in, out] (GPT-2)
 	Input      string // module of the norm, or of the linear, whose output it reads; "" where nothing can be folded
 	Fused      string // the matrix into which servers fuse it with its neighbours; "" if it stands alone
@@ -288,7 +288,7 @@ type mixture struct {
 // up rows; the hub's hold them one by one.
 func (t *table) mixture(m mixture) {
 	d, f, e := t.Hidden, m.width, m.experts
-	router := Tensor{Name: t.prefix + m.block + ".gate.weight", Shape: []int{e, d}, Role: Router, Expert: -1}
+	router := Tensor{Name: t.prefix + m.block + ".gate.weight", Shape: []int{e, d}, Role: Router, Expert: -1, Input: t.prefix + m.input}
 	if m.block != "mlp" {
 		router.stacked, router.stack = t.prefix+"mlp.gate.weight", router.Shape
 	}

@@ -17,14 +17,21 @@ const (
 const (
 	AWQ  = "awq"  // inputs and weights are scaled against one another before a search
 	GPTQ = "gptq" // errors are passed on to columns that are not quantized yet
-	Best = "best" // both, and what else pays
+	Both = "awq+gptq"
+	Best = "best" // GPTQ on weights that also make up for what the layers before have lost
 )
 
 // Methods are all methods, from the cheapest to the best.
-var Methods = []string{RTN, Shrink, Search, AWQ, GPTQ, Best}
+var Methods = []string{RTN, Shrink, Search, AWQ, GPTQ, Both, Best}
 
 // Calibrated reports whether the method needs inputs.
-func (s Spec) Calibrated() bool { return s.Method == AWQ || s.Method == GPTQ || s.Method == Best }
+func (s Spec) Calibrated() bool { return s.Scales() || s.FeedsBack() }
+
+// Scales reports whether the method scales inputs and weights against one another.
+func (s Spec) Scales() bool { return s.Method == AWQ || s.Method == Both }
+
+// FeedsBack reports whether the method passes errors on to columns that are not quantized yet.
+func (s Spec) FeedsBack() bool { return s.Method == GPTQ || s.Method == Both || s.Method == Best }
 
 // Plain returns the spec of the search by which a calibrated method finds the parameters of a group; any other spec as it is.
 func (s Spec) Plain() Spec {

@@ -119,19 +119,34 @@ func (s *Stages) Enter(index int) error {
 	return nil
 }
 
-// Replace puts quantized matrices in the place of rows of the table of the present layer. Gate and up of an MLP come together.
+// Replace puts quantized matrices in the place of rows of the table of the present layer. Where only one of gate and up of an
+// MLP comes, the other is read again as it was, since they share panels no more.
 func (s *Stages) Replace(linears map[string]quant.Linear) error {
+	type pair struct {
+		expert int
+		is     bool
+	}
+	of := func(t *hf.Tensor) pair { return pair{t.Expert, t.Role == hf.Gate || t.Role == hf.Up} }
+	touched := map[pair]bool{}
+	for i := range s.b.Tensors {
+		if t := &s.b.Tensors[i]; t.Layer == s.layer && linears[t.Name] != nil {
+			s.b.Linears[t.Module()] = linears[t.Name]
+			touched[of(t)] = of(t).is
+		}
+	}
 	var rows []hf.Tensor
 	for _, t := range s.b.Tensors {
-		if q := linears[t.Name]; q != nil && t.Layer == s.layer {
-			s.b.Linears[t.Module()] = q
-			module := t.Module()
+		if t.Layer != s.layer || linears[t.Name] == nil && !touched[of(&t)] {
+			continue
+		}
+		module := t.Module()
+		if s.b.Linears[module] != nil {
 			t.Source, t.PartOf = "", ""
-			rows = append(rows, t)
-			for _, bias := range s.b.Tensors {
-				if bias.Role == hf.Bias && bias.Name == module+".bias" {
-					rows = append(rows, bias)
-				}
+		}
+		rows = append(rows, t)
+		for _, bias := range s.b.Tensors {
+			if bias.Role == hf.Bias && bias.Name == module+".bias" {
+				rows = append(rows, bias)
 			}
 		}
 	}
@@ -215,11 +230,7 @@ func (x *Lane) Attend(ctx []byte, mass []float32, in []byte) {
 	a := x.m.Arch
 	d, q := a.Hidden, a.Heads*a.HeadDim
 	n := len(in) / 2 / d
-	if r := &x.session.layers[x.index]; r.size < n {
-		size := n * a.KVHeads * KVF32.bytes(a.HeadDim)
-		*r = ring{n, make([]byte, size), make([]byte, size)}
-	}
-	x.session.context = n
+	x.room(n)
 	clear(mass)
 	x.w.mass = mass
 	each(n, func(at, rows int) {

@@ -45,6 +45,7 @@ type quantizeOptions struct {
 	textCheck              textCheck
 	calibration            calibration
 	gguf                   ggufOptions
+	sensitivity            sensitivity
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -58,14 +59,23 @@ func NewQuantizeCommand() *cobra.Command {
 MODEL is a Hugging Face folder, a .safetensors file beside its config.json, a GGUF file, or a hub id found in the local cache.
 Without one the built-in demo model is quantized. The plan is made and checked against the rules of the target loader
 before any weight is read; the output appears under its name only when it is whole; an interrupted run goes on with
---resume.`,
+--resume.
+
+Methods from the cheapest to the best: rtn rounds to nearest; search (the default) tries many scales and refines, in seconds; shrink is the
+search of other cpu_int4 exporters. With text, search weighs errors by the inputs of every matrix; awq scales inputs and weights
+against one another first; gptq passes errors on to columns that are still to come; best also makes up for what the layers before have
+lost. Those run the text (--calib, or what the model writes itself) through the model: about as long as a prompt of all its
+tokens, best twice that.`,
 		Example: `  quantize --format awq --group 128                       # the demo, into ./demo-awq-g128
   quantize --scheme W8A8 --dry-run                        # every file with its exact size, nothing written
   quantize ./Llama-3.2-1B -o ./out --format gptq          # your model: symmetric, for vLLM's AMX path
   quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
+  quantize --format gptq --method gptq --samples 16       # the demo, calibrated on text that it writes itself
+  quantize ./model --method best --calib text.jsonl       # the best build, from text of your own
   quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
   quantize --format gguf --type q4_k_m                    # the demo, into ./demo-q4_k_m.gguf
-  quantize ./model --format gguf --type q4_0 --calib wiki.txt -o model.gguf`,
+  quantize ./model --format gguf --type q4_0 --calib wiki.txt -o model.gguf
+  quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
 	}
@@ -102,6 +112,7 @@ before any weight is read; the output appears under its name only when it is who
 	f.BoolVar(&o.requantize, "allow-requantize", false, "take a GGUF file that is quantized already for a source")
 	o.gguf.register(cmd)
 	o.calibration.register(cmd)
+	o.sensitivity.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
@@ -157,6 +168,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err := o.requantizes(args); err != nil {
 		return err
 	}
+	if err := o.sensitivity.check(cmd); err != nil {
+		return err
+	}
 	folder, name, err := openFloats(args)
 	if err != nil {
 		return err
@@ -169,9 +183,21 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if o.format == ggufFormat {
 		return o.writeGGUF(cmd, b, name)
 	}
+	if o.sensitivity.file != "" {
+		if err := o.sensitivity.place(folder.Path, o.overwrite); err != nil {
+			return err
+		}
+		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
+	}
+	if err := o.gguf.unused(cmd); err != nil {
+		return err
+	}
 	s, err := o.settings(cmd, b)
 	if err != nil {
 		return err
+	}
+	if o.sensitivity.file != "" {
+		return o.analyze(cmd, b, s)
 	}
 	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
 		return err

@@ -142,9 +142,9 @@ func testCoarseValue(t *testing.T) {
 }
 
 // Weights that are measured without clamping would not be clamped by any candidate, and most are such weights.
-func TestDivide(t *testing.T) { underEach(t, testDivide) }
+func TestDivide(t *testing.T) { underEach(t, testDivideTrials) }
 
-func testDivide(t *testing.T) {
+func testDivideTrials(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 18))
 	free, all := 0, 0
 	for i := range 3000 {

@@ -1,0 +1,25 @@
+package convert
+
+// Folds describes the places of a plan where inputs are scaled: what is divided, and what reads it.
+func (p *Plan) Folds() [][]string {
+	var list [][]string
+	for i := range p.Items {
+		if f := p.Items[i].out; f != nil {
+			names := []string{f.from.Name}
+			for _, it := range f.to {
+				names = append(names, it.Name)
+			}
+			list = append(list, names)
+		}
+	}
+	return list
+}
+
+// Scaled returns the weights of an item as the finished run's scaled model has them, nil for one that is as in the source.
+func (r *Run) Scaled(i int) ([]float32, error) {
+	it := &r.Items[i]
+	if r.scaled[it] == nil {
+		return nil, nil
+	}
+	return r.read(new(worker), it, 0, it.N)
+}

@@ -1,0 +1,6 @@
+//go:build !race && !arm64
+
+package convert_test
+
+// every is the distance of the variants that the long tests take: they take all.
+const every = 1

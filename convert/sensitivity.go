@@ -1,0 +1,363 @@
+package convert
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"nibble/build"
+	"nibble/calib"
+	"nibble/fidelity"
+	"nibble/hf"
+	"nibble/internal/version"
+	"nibble/loader"
+	"nibble/quant"
+	"nibble/safetensors"
+)
+
+// SensitivityVersion is that of the schema of Sensitivity.
+const SensitivityVersion = 1
+
+// Sensitivity says what it costs to quantize each linear layer of a model. The same input and settings give the same bytes.
+type Sensitivity struct {
+	Tool        string             `json:"tool"`
+	Version     int                `json:"version"`
+	Model       SensitivityModel   `json:"model"`
+	Format      string             `json:"format"`
+	Zero        string             `json:"zero"`
+	Scale       string             `json:"scale_dtype"`
+	Signed      bool               `json:"signed_scale"`
+	Calibration *CalibrationReport `json:"calibration"`
+	Rows        int                `json:"rows"`             // of a matrix from which losses are taken, at most
+	Measured    *SensitivityText   `json:"measured"`         // null: without measuring
+	Correlation *Figure            `json:"rank_correlation"` // Spearman's, of loss and KL of the measured candidates
+	Linears     []LinearCost       `json:"linears"`
+}
+
+// SensitivityModel identifies the source.
+type SensitivityModel struct {
+	Architecture string `json:"architecture"`
+	SHA256       string `json:"sha256"` // see ModelDigest
+}
+
+// SensitivityText is what KL divergences were measured on: the first tokens of calibration sequences.
+type SensitivityText struct {
+	Sequences int    `json:"sequences"`
+	Tokens    int    `json:"tokens"`
+	SHA256    string `json:"sha256"`
+}
+
+// LinearCost is one matrix of the checkpoint; what the checkpoint has fused counts as one.
+type LinearCost struct {
+	Name       string          `json:"name"` // of the module
+	Role       string          `json:"role"`
+	Layer      int             `json:"layer"`
+	Expert     *int            `json:"expert,omitempty"`
+	Shape      []int           `json:"shape"`
+	Fused      string          `json:"fused,omitempty"` // what servers fuse it into: all of that have one width
+	Parts      []string        `json:"parts,omitempty"` // modules that it becomes where loaders want them apart
+	Candidates []CandidateCost `json:"candidates"`      // from the fewest bits per weight to the most; empty if the format has none
+}
+
+// CandidateCost is what one width and group costs a matrix.
+type CandidateCost struct {
+	Bits          int     `json:"bits"`
+	Group         int     `json:"group"` // -1: the whole row
+	BitsPerWeight float64 `json:"bits_per_weight"`
+	Loss          *Figure `json:"loss"`               // Σ e H eᵀ / Σ w H wᵀ; null if the inputs are all zero
+	KL            *Figure `json:"kl"`                 // in nats for a token; null without measuring
+	Measured      bool    `json:"measured,omitempty"` // KL is not scaled from that of another candidate
+}
+
+// SensitivityPlan is everything about an analysis that is known before weights are read.
+type SensitivityPlan struct {
+	Settings
+	Source *build.Build
+	Tokens int // to measure KL on; 0: it is not measured
+
+	linears []*linear
+}
+
+// The candidates, and how losses and divergences are taken.
+const (
+	sensitivityRows   = 256 // of a matrix, evenly spaced
+	measuredLength    = 128 // tokens of a sequence
+	affordable        = 1e14
+	mostMeasureTokens = 1 << 20
+)
+
+var (
+	candidateBits   = []int{4, 8}
+	candidateGroups = []int{-1, 128, 64, 32}
+)
+
+// linear is a matrix under analysis.
+type linear struct {
+	Item
+	candidates []candidate
+	segments   []segment
+	weights    [][]float32 // of the columns' errors, of every segment
+	sums       [][]float64 // see proxy
+	kl         float64     // of the first candidate
+}
+
+// candidate is a width and a group that the format can hold.
+type candidate struct {
+	spec  quant.Spec
+	solve quant.Solver
+	size  float64 // bits per weight, all tensors counted
+	loss  float64
+	known bool // the inputs were not all zero
+}
+
+// NewSensitivity finds the linear layers and their candidates. With tokens < 0 KL is measured on that many tokens only if the
+// model is small enough, see Work.
+func NewSensitivity(src *build.Build, s Settings, tokens int) (*SensitivityPlan, error) {
+	switch {
+	case src.Reader != nil:
+		return nil, fmt.Errorf("convert: %s is already quantized (%s); what quantization costs is found in the original", src.In("config.json"), src.Reader.Format())
+	case s.Calibration == nil:
+		return nil, errors.New("convert: sensitivity needs a calibration text")
+	case max(tokens, -tokens) > mostMeasureTokens:
+		return nil, fmt.Errorf("convert: %d tokens to measure on: at most %d", max(tokens, -tokens), mostMeasureTokens)
+	}
+	p := &SensitivityPlan{Settings: s, Source: src}
+	fits := false
+	var refusal error
+	for _, t := range src.Tensors {
+		if !t.Role.Linear() {
+			continue
+		}
+		x := &linear{Item: Item{Tensor: t, Module: loader.NewModule(&t)}}
+		var err error
+		if x.rows, err = newRows(src.Model, t); err != nil {
+			return nil, err
+		}
+		if x.candidates, err = candidates(s, x.N, x.K); err != nil {
+			refusal = err
+		}
+		fits = fits || len(x.candidates) > 0
+		p.linears = append(p.linears, x)
+	}
+	if !fits {
+		return nil, fmt.Errorf("convert: no linear layer has a candidate that %s can hold: %w", s.Format.Name(), refusal)
+	}
+	if p.Tokens = tokens; tokens < 0 {
+		if p.Tokens = -tokens; p.Work() > affordable {
+			p.Tokens = 0
+		}
+	}
+	return p, p.memory()
+}
+
+// candidates lists what a format can hold of a matrix [n, k], the coarsest first. The error is why the last that it cannot hold
+// was refused.
+func candidates(s Settings, n, k int) (list []candidate, refusal error) {
+	for _, bits := range candidateBits {
+		whole := false // the row as one group is a candidate
+		for _, group := range candidateGroups {
+			c := candidate{spec: s.Spec}
+			c.spec.Bits, c.spec.Group, c.spec.Method = bits, group, quant.Search
+			if group > k || group == k && whole {
+				continue
+			}
+			var err error
+			if c.solve, err = s.Format.Solver(c.spec); err == nil {
+				err = s.Format.CheckShape(c.spec, n, k)
+			}
+			if err != nil {
+				refusal = err
+				continue
+			}
+			var bits int64
+			for _, x := range s.Format.Tensors(c.spec, n, k) {
+				bits += 8 * bytesOf(safetensors.Spec{DType: x.DType, Shape: x.Shape})
+			}
+			c.size = float64(bits) / (float64(n) * float64(k))
+			list = append(list, c)
+			whole = whole || group == -1
+		}
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.size, b.size) })
+	return list, refusal
+}
+
+// Work is about how many multiplications and additions measuring takes: every change goes through half of the layers and the
+// head. Up to 1e14 of them it is done unless asked otherwise: minutes on a few cores.
+func (p *SensitivityPlan) Work() float64 {
+	a := p.Source.Arch
+	layers := 0.0
+	for _, x := range p.linears {
+		n := float64(x.N) * float64(x.K)
+		if x.Expert >= 0 && a.Experts > 0 {
+			n *= float64(a.TopK) / float64(a.Experts)
+		}
+		layers += n
+	}
+	return 2 * float64(p.changes()) * float64(p.Tokens) * (layers/2 + float64(a.Hidden)*float64(a.Vocab))
+}
+
+// changes is the number of matrices that are measured.
+func (p *SensitivityPlan) changes() (n int) {
+	for _, x := range p.linears {
+		if len(x.candidates) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Memory is about what an analysis takes beside the page cache: moments of the widest inputs with their forms, and to measure
+// the residual streams of all changes, one layer twice, and the distributions of the head.
+func (p *SensitivityPlan) Memory() int64 {
+	a := p.Source.Arch
+	threads := int64(max(p.Threads, 1))
+	var wide, largest, down int64
+	layers := make([]int64, a.Layers)
+	for _, x := range p.linears {
+		wide, largest = max(wide, int64(x.K)), max(largest, int64(x.N)*int64(x.K))
+		layers[x.Layer] += 2 * int64(x.N) * int64(x.K)
+		if x.Role == hf.Down {
+			down = max(down, int64(x.K))
+		}
+	}
+	d := int64(a.Hidden)
+	most := baseMemory + max(48*d*d, 24*wide*wide) + slices.Max(layers) + threads*wide*(4*solveRows*8)
+	lanes := threads * 4 * 128 * (10*d + 4*down)
+	if p.Tokens == 0 {
+		return most + lanes
+	}
+	most += lanes + largest + slices.Max(layers)
+	head := 2*d*int64(a.Vocab) + fidelity.HeadBytes(int(threads), a.Vocab)
+	return max(most, baseMemory+head) + fidelity.StreamBytes(p.changes(), p.Tokens, a.Hidden)
+}
+
+// memory holds it against what is allowed.
+func (p *SensitivityPlan) memory() error {
+	need := p.Memory()
+	if p.MaxMemory == 0 || need <= p.MaxMemory {
+		return nil
+	}
+	what := "fewer --threads"
+	if p.Tokens > 0 {
+		what = fmt.Sprintf("%d MB of it are for %d changes over %d tokens: fewer --sensitivity-tokens or --threads, or --sensitivity-measure=false",
+			fidelity.StreamBytes(p.changes(), p.Tokens, p.Source.Arch.Hidden)/1e6, p.changes(), p.Tokens)
+	}
+	return fmt.Errorf("convert: --max-memory %d: sensitivity needs about %d MB; %s", p.MaxMemory, need/1e6+1, what)
+}
+
+// Costs returns the bytes and the layer of every module, for the progress display.
+func (p *SensitivityPlan) Costs() (bytes map[string]int64, layers map[string]string) {
+	bytes, layers = map[string]int64{}, map[string]string{}
+	for _, x := range p.linears {
+		bytes[x.Name], layers[x.Name] = x.cost(), layerName(&x.Tensor)
+	}
+	if p.Tokens > 0 {
+		bytes[headJob], layers[headJob] = p.headCost(), "KL divergence"
+	}
+	return bytes, layers
+}
+
+// headJob is what the progress display is told of the comparison of distributions.
+const headJob = "head"
+
+// headCost counts the head, through which every change goes, as much as matrices through which half of them go.
+func (p *SensitivityPlan) headCost() int64 {
+	return 4 * int64(p.Source.Arch.Hidden) * int64(p.Source.Arch.Vocab)
+}
+
+// cost is the bytes of a matrix in the source.
+func (x *linear) cost() int64 { return int64(x.N) * int64(x.K) * int64(x.rows.elements) }
+
+// ModelDigest is the SHA-256 of a model's config.json and of the names, sizes and bytes of its weight files.
+func ModelDigest(b *build.Build) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d\n%s\n", len(b.Config.Raw()), b.Config.Raw())
+	for _, f := range b.Set.Files() {
+		fmt.Fprintf(h, "%s %d\n", f.Name, f.File.Size())
+		in, err := b.FS.Open(f.Name)
+		if err != nil {
+			return "", err
+		}
+		_, err = io.Copy(h, in)
+		if err := errors.Join(err, in.Close()); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// sensitivity fills in what is known of all matrices.
+func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][]int32) *Sensitivity {
+	s := &Sensitivity{Tool: "nibble " + version.String(), Version: SensitivityVersion, Format: p.Format.Name(), Zero: p.Spec.Zero.String(),
+		Scale: p.Spec.Scale.String(), Signed: p.Spec.Signed, Rows: sensitivityRows,
+		Model:       SensitivityModel{Architecture: p.Source.Arch.Name, SHA256: model},
+		Calibration: &CalibrationReport{Text: p.Calibration.Settings}}
+	s.Calibration.set(q)
+	if text != nil {
+		x := calib.Sequences{IDs: text}
+		s.Measured = &SensitivityText{len(text), x.Tokens(), x.Digest()}
+	}
+	var losses, divergences []float64
+	for _, x := range p.linears {
+		c := LinearCost{Name: x.Name, Role: x.Role.String(), Layer: x.Layer, Shape: []int{x.N, x.K}, Fused: x.Fused, Candidates: []CandidateCost{}}
+		if x.Expert >= 0 {
+			c.Expert = &x.Expert
+		}
+		for _, part := range x.Tensor.Parts {
+			c.Parts = append(c.Parts, part.Module)
+		}
+		for i, y := range x.candidates {
+			z := CandidateCost{Bits: y.spec.Bits, Group: y.spec.Group, BitsPerWeight: y.size}
+			if first := x.candidates[0]; y.known {
+				z.Loss = figure(y.loss)
+				if text != nil && (i == 0 || first.loss > 0) {
+					kl := x.kl
+					if i > 0 {
+						kl *= y.loss / first.loss
+					} else {
+						losses, divergences = append(losses, y.loss), append(divergences, kl)
+					}
+					z.KL, z.Measured = figure(kl), i == 0
+				}
+			}
+			c.Candidates = append(c.Candidates, z)
+		}
+		s.Linears = append(s.Linears, c)
+	}
+	if r, ok := spearman(losses, divergences); ok {
+		s.Correlation = figure(r)
+	}
+	return s
+}
+
+func figure(v float64) *Figure {
+	f := Figure(v)
+	return &f
+}
+
+// Encode writes the analysis as JSON, one matrix a line.
+func (s *Sensitivity) Encode() ([]byte, error) {
+	head := *s
+	head.Linears = nil
+	raw, err := json.MarshalIndent(head, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for i := range s.Linears {
+		line, err := json.Marshal(&s.Linears[i])
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, "    "+string(line))
+	}
+	return fmt.Appendf(bytes.TrimSuffix(raw, []byte("null\n}")), "[\n%s\n  ]\n}\n", strings.Join(lines, ",\n")), nil
+}

@@ -1,0 +1,226 @@
+package fidelity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"nibble/build"
+	"nibble/quant"
+	"nibble/runtime"
+)
+
+// Streams measures what many small changes of a model cost, each change alone, in one pass over its layers: the residual
+// stream of the float model goes through every layer, and from a layer with a changed matrix on there is one more stream,
+// which goes through the float layers that follow. At the end every stream is compared with that of the float model.
+//
+// Inputs of products are rounded to bfloat16 (A16).
+type Streams struct {
+	stages  *runtime.Stages
+	ids     [][]int32
+	hidden  int
+	threads int
+	base    []stream // behind the present layer, once Enter has returned
+	before  []stream // the same before it
+	changed [][]stream
+	entered int
+	clean   bool // the matrices in memory are those of the float model
+}
+
+// stream is the residual stream [len(ids), hidden] of a sequence.
+type stream []float32
+
+// StreamBytes is the memory that so many changes take over so many tokens, each token being hidden numbers.
+func StreamBytes(changes, tokens, hidden int) int64 {
+	return 4 * int64(changes+2) * int64(tokens) * int64(hidden)
+}
+
+// NewStreams embeds the sequences.
+func NewStreams(b *build.Build, ids [][]int32, threads int) (*Streams, error) {
+	s := &Streams{ids: ids, hidden: b.Arch.Hidden, threads: max(threads, 1), base: make([]stream, len(ids))}
+	var err error
+	if s.stages, err = runtime.OpenStages(b, runtime.A16, s.threads); err != nil {
+		return nil, err
+	}
+	if err := s.stages.Embed(ids, func(i int, h []float32) error { s.base[i] = h; return nil }); err != nil {
+		s.stages.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close gives the weights back.
+func (s *Streams) Close() { s.stages.Close() }
+
+// parallel runs f for the numbers below n on all threads, each with a lane, and returns the error of the lowest that failed.
+func (s *Streams) parallel(ctx context.Context, n int, f func(x *runtime.Lane, i int) error) error {
+	errs := make([]error, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(s.threads, n) {
+		wg.Go(func() {
+			x := s.stages.Lane()
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				errs[i] = f(x, i)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// fork returns what the present layer makes of the stream before it.
+func (s *Streams) fork(ctx context.Context) ([]stream, error) {
+	to := make([]stream, len(s.ids))
+	return to, s.parallel(ctx, len(to), func(x *runtime.Lane, i int) error {
+		to[i] = append(stream(nil), s.before[i]...)
+		x.Through(to[i])
+		return nil
+	})
+}
+
+// Enter takes all streams through the float layer.
+func (s *Streams) Enter(ctx context.Context, layer int) (err error) {
+	if err := s.stages.Enter(layer); err != nil {
+		return err
+	}
+	s.entered, s.clean, s.before = layer, true, s.base
+	if s.base, err = s.fork(ctx); err != nil {
+		return err
+	}
+	return s.parallel(ctx, len(s.changed)*len(s.ids), func(x *runtime.Lane, i int) error {
+		x.Through(s.changed[i/len(s.ids)][i%len(s.ids)])
+		return nil
+	})
+}
+
+// Change adds the stream of a model in which these matrices of the present layer, and no others, are quantized.
+func (s *Streams) Change(ctx context.Context, linears map[string]quant.Linear) error {
+	if !s.clean {
+		if err := s.stages.Enter(s.entered); err != nil {
+			return err
+		}
+	}
+	s.clean = false
+	if err := s.stages.Replace(linears); err != nil {
+		return err
+	}
+	to, err := s.fork(ctx)
+	s.changed = append(s.changed, to)
+	return err
+}
+
+// headRows is the number of positions whose logits are compared at a time: a thread has that many distributions in memory.
+const headRows = 16
+
+// HeadBytes is the memory that Divergences takes for a vocabulary.
+func HeadBytes(threads, vocab int) int64 {
+	return int64(threads) * int64(vocab) * (headRows*(4+4+4+8) + 8)
+}
+
+// Divergences returns the mean KL divergence of every change, in the order in which they came: KL(float‖changed) of the
+// next-token distributions at all positions. It takes part behind the last layer. progress, which may be nil, is told how many
+// pieces of the text are done; its calls do not overlap.
+func (s *Streams) Divergences(ctx context.Context, progress func(done, all int)) ([]float64, error) {
+	if err := s.stages.EnterHead(); err != nil {
+		return nil, err
+	}
+	type piece struct{ sequence, at, rows int }
+	var pieces []piece
+	positions := 0
+	for i, ids := range s.ids {
+		for at := 0; at < len(ids); at += headRows {
+			pieces = append(pieces, piece{i, at, min(headRows, len(ids)-at)})
+		}
+		positions += len(ids)
+	}
+	if positions == 0 {
+		return nil, errors.New("fidelity: no positions to compare")
+	}
+	sums := make([][]float64, len(pieces)) // of every change
+	var mu sync.Mutex
+	done := 0
+	err := s.parallel(ctx, len(pieces), func(x *runtime.Lane, i int) error {
+		p := pieces[i]
+		lo, hi := p.at*s.hidden, (p.at+p.rows)*s.hidden
+		c, err := newComparer(x, s.stages.Width(), s.base[p.sequence][lo:hi], p.rows)
+		if err != nil {
+			return err
+		}
+		sums[i] = make([]float64, len(s.changed))
+		for j, to := range s.changed {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if sums[i][j], err = c.divergence(to[p.sequence][lo:hi]); err != nil {
+				return fmt.Errorf("change %d: %w", j, err)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if done++; progress != nil {
+			progress(done, len(pieces))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	means := make([]float64, len(s.changed))
+	for _, list := range sums { // in the order of the text
+		for j, v := range list {
+			means[j] += v
+		}
+	}
+	for j := range means {
+		means[j] /= float64(positions)
+	}
+	return means, nil
+}
+
+// comparer holds the distributions of some positions, with which others are compared.
+type comparer struct {
+	lane      *runtime.Lane
+	width     int
+	reference []distribution
+	logits    []float32 // [rows, width] of what is compared
+	scratch   []float64 // [width]
+}
+
+func newComparer(x *runtime.Lane, width int, h []float32, rows int) (*comparer, error) {
+	c := &comparer{lane: x, width: width, reference: make([]distribution, rows), logits: make([]float32, rows*width), scratch: make([]float64, width)}
+	own := make([]float32, rows*width)
+	if err := x.Logits(own, h); err != nil {
+		return nil, err
+	}
+	powers := make([]float64, rows*width)
+	for r := range c.reference {
+		var err error
+		if c.reference[r], err = normalize(own[r*width:(r+1)*width], powers[r*width:(r+1)*width]); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// divergence returns the sum over the positions.
+func (c *comparer) divergence(h []float32) (sum float64, err error) {
+	if err := c.lane.Logits(c.logits, h); err != nil {
+		return 0, err
+	}
+	for r := range c.reference {
+		q, err := normalize(c.logits[r*c.width:(r+1)*c.width], c.scratch)
+		if err != nil {
+			return 0, err
+		}
+		sum += c.reference[r].divergence(&q)
+	}
+	return sum, nil
+}
