@@ -227,3 +227,48 @@ func TestChanged(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// FuzzFolder opens arbitrary files: an error, or a model whose weights can be read.
+func FuzzFolder(f *testing.F) {
+	entries := []gguf.Entry{{Key: "general.architecture", Value: "llama"}, {Key: "llama.block_count", Value: uint32(1)},
+		{Key: "llama.context_length", Value: uint32(8)}, {Key: "llama.embedding_length", Value: uint32(32)},
+		{Key: "llama.feed_forward_length", Value: uint32(32)}, {Key: "llama.attention.head_count", Value: uint32(2)},
+		{Key: "llama.attention.layer_norm_rms_epsilon", Value: float32(1e-5)}}
+	var specs []gguf.Spec
+	for _, name := range []string{"token_embd", "blk.0.attn_q", "blk.0.attn_k", "blk.0.attn_v", "blk.0.attn_output", "blk.0.ffn_gate",
+		"blk.0.ffn_up", "blk.0.ffn_down"} {
+		specs = append(specs, gguf.Spec{Name: name + ".weight", Type: block.Q4_0, Shape: []int{32, 32}})
+	}
+	for _, name := range []string{"output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"} {
+		specs = append(specs, gguf.Spec{Name: name + ".weight", Type: block.F32, Shape: []int{32}})
+	}
+	p, err := gguf.NewPlan("seed", entries, specs, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append(p.Files[0].Header, make([]byte, p.Files[0].Size-int64(len(p.Files[0].Header)))...))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		if err := os.WriteFile(path, raw, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		folder, err := view.Folder(path, false)
+		if err != nil {
+			return
+		}
+		b, err := build.Open(folder, hf.Options{})
+		if err != nil {
+			return
+		}
+		defer b.Set.Close()
+		for _, x := range b.Set.Tensors() {
+			if err := b.Set.ReadAt(x.Name, make([]byte, min(x.Bytes(), 1<<16)), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, l := range b.Linears {
+			n, _ := l.Shape()
+			_, _ = l.Rows(0, min(n, 32)) // scales may be no numbers
+		}
+	})
+}
