@@ -203,7 +203,9 @@ func TestGGUFGoldens(t *testing.T) {
 			t.Logf("%s: not in GGUF: %v", e.Name(), err)
 			continue
 		}
-		if slices.ContainsFunc(p.Notes, func(s string) bool { return strings.Contains(s, "llama.cpp ignores") || strings.Contains(s, "does not stretch") }) {
+		if slices.ContainsFunc(p.Notes, func(s string) bool {
+			return strings.Contains(s, "llama.cpp ignores") || strings.Contains(s, "does not stretch")
+		}) {
 			continue // beyond some length the file says something else
 		}
 		done++
