@@ -7,12 +7,16 @@ quantizes at all, "weights" must give it the bytes of TYPE.encoded.
 gguf_check.py write DIR: lets the package write a model, in both byte orders and in parts, for ggufsample to copy.
 
 gguf_check.py same FILE FILE...: all files must have the same bytes.
+
+gguf_check.py model FILE DIR: the package must open the model FILE and decode its matrices to the values that dequantize wrote to DIR,
+in all 32 bits, once the rows of q and k are in their old order.
 """
 import sys
 
 import numpy as np
 from gguf import GGMLQuantizationType as T, GGUFEndian, GGUFReader, GGUFValueType as V, GGUFWriter
 from gguf.quants import dequantize, quantize
+from safetensors.numpy import load_file
 
 METADATA = {"general.architecture": "test", "general.alignment": 64, "k.uint8": 200, "k.int8": -100, "k.uint16": 60000,
             "k.int16": -30000, "k.uint32": 4000000000, "k.int32": -2000000000, "k.uint64": 2**63 + 1, "k.int64": -(2**62),
@@ -83,4 +87,28 @@ def same(paths):
     print("ok  files of gguf, copied, are the same bytes in either byte order and from parts")
 
 
-{"sample": sample, "write": lambda a: write(*a), "same": same}[sys.argv[1]](sys.argv[2:])
+def model(path, folder):
+    plain = load_file(f"{folder}/model.safetensors")
+    r = GGUFReader(path)
+    heads = {"attn_q": r.fields["llama.attention.head_count"].contents(), "attn_k": r.fields["llama.attention.head_count_kv"].contents()}
+    parts = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm",
+             "ffn_norm": "post_attention_layernorm"}
+    names = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
+    kinds = set()
+    for t in r.tensors:
+        name, got = names.get(t.name), dequantize(t.data, t.tensor_type)
+        if name is None:
+            _, layer, part, _ = t.name.split(".")
+            name = f"model.layers.{layer}.{parts[part]}.weight"
+            if part in heads:
+                n, k = got.shape
+                got = got.reshape(heads[part], n // heads[part] // 2, 2, k).swapaxes(1, 2).reshape(n, k)
+        want = plain.pop(name)
+        assert got.shape == want.shape and (got.view(np.uint32) == want.view(np.uint32)).all(), f"{path}: {t.name} differs"
+        kinds.add(t.tensor_type.name)
+    assert not plain, f"{path}: {sorted(plain)} missing"
+    print(f"ok  {path}: {len(r.tensors)} tensors of {', '.join(sorted(kinds))}")
+
+
+{"sample": sample, "model": lambda a: model(*a), "write": lambda a: write(*a), "same": same}[sys.argv[1]](sys.argv[2:])

@@ -44,6 +44,11 @@ sample out/gguf/little.gguf out/gguf/little
 sample out/gguf/big.gguf out/gguf/big
 sample out/gguf/parts-00002-of-00002.gguf out/gguf/parts
 .venv/bin/python gguf_check.py same out/gguf/little.gguf out/gguf/*/copy.gguf
+for type in q4_k_m q5_k_m q3_k_m q6_k q8_0 q4_0 q4_1 q5_0 q5_1 iq4_nl iq4_xs bf16 f16 f32; do
+  "$bin/quantize" --quiet --format gguf --type "$type" -o "out/gguf/demo-$type.gguf" >/dev/null
+  "$bin/dequantize" --quiet "out/gguf/demo-$type.gguf" --dtype f32 -o "out/gguf/plain-$type" >/dev/null
+  .venv/bin/python gguf_check.py model "out/gguf/demo-$type.gguf" "out/gguf/plain-$type"
+done
 
 # One export a line: a model, - for the demo, and the flags of export.
 n=0

@@ -129,6 +129,9 @@ func Config(f File, dtype string) ([]byte, error) {
 func (c *config) fill(arch string, m *model) {
 	hidden, layers, heads := c.size("embedding_length", -1), c.size("block_count", -1), max(c.size("attention.head_count", -1), 1)
 	width := c.size("feed_forward_length", 0)
+	if c.checkLayers(layers); c.err != nil {
+		return
+	}
 	embed, ok := c.file.Lookup("token_embd.weight")
 	if !ok || len(embed.Shape) != 2 {
 		c.err = fmt.Errorf("token_embd.weight is missing, or no matrix")
@@ -173,6 +176,21 @@ func (c *config) fill(arch string, m *model) {
 	}
 	c.windows(arch, m, layers)
 	c.rotation(arch, dim)
+}
+
+// checkLayers refuses numbers of layers and of experts for which there are no tensors, before a table is made of them.
+func (c *config) checkLayers(layers int) {
+	last := fmt.Sprintf("blk.%d.ffn_down", layers-1)
+	_, dense := c.file.Lookup(last + ".weight")
+	stack, mixed := c.file.Lookup(last + "_exps.weight")
+	experts := c.size("expert_count", 0)
+	switch {
+	case c.err != nil:
+	case !dense && !mixed:
+		c.err = fmt.Errorf("%sblock_count is %d, and there is neither %s.weight nor %s_exps.weight", c.prefix, layers, last, last)
+	case experts > 0 && mixed && (len(stack.Shape) != 3 || stack.Shape[0] != experts), experts > 0 && !mixed:
+		c.err = fmt.Errorf("%sexpert_count is %d, and %s_exps.weight is %v", c.prefix, experts, last, stack.Shape)
+	}
 }
 
 // mixture sets what a mixture of experts has.

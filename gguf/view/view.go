@@ -18,8 +18,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/sjson"
-
 	"nibble/gguf"
 	"nibble/gguf/block"
 	"nibble/gguf/names"
@@ -29,9 +27,6 @@ import (
 
 // weights is the name of the file that has the tensors.
 const weights = "model.safetensors"
-
-// method is the quant_method of folders with blocks.
-const method = "gguf"
 
 // Folder opens the model of a GGUF file, or of any part of one. With plain there are no blocks in it.
 func Folder(path string, plain bool) (*hf.Folder, error) {
@@ -71,9 +66,10 @@ func (v *files) folder(set *gguf.Set, plain bool) (*hf.Folder, error) {
 		return nil, err
 	}
 	if !plain {
-		if config, err = sjson.SetBytes(config, "quantization_config.quant_method", method); err != nil {
+		if parsed, err = parsed.Set("quantization_config", []byte(`{"quant_method": "gguf"}`)); err != nil {
 			return nil, err
 		}
+		config = parsed.Raw()
 	}
 	v.made["config.json"] = config
 	f := &hf.Folder{FS: v, Config: config, Weights: weights, Files: []string{"config.json", weights}}

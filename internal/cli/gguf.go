@@ -41,6 +41,16 @@ func (g *ggufOptions) register(cmd *cobra.Command) {
 	f.StringVar(&g.imatrix, "imatrix", "", "of --format gguf: file of llama-imatrix that says how much the columns count")
 }
 
+// unused refuses flags of the format gguf beside another one.
+func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
+	for _, name := range []string{"type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix"} {
+		if cmd.Flags().Changed(name) && err == nil {
+			err = usagef("--%s needs --format gguf", name)
+		}
+	}
+	return err
+}
+
 // ggufFlags are the flags that mean something with --format gguf.
 var ggufFlags = []string{"format", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "allow-requantize",
 	"output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab", "calib", "calib-field", "samples", "seqlen", "calib-seed",

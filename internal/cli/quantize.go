@@ -44,8 +44,8 @@ type quantizeOptions struct {
 	requantize             bool
 	textCheck              textCheck
 	calibration            calibration
-	sensitivity            sensitivity
 	gguf                   ggufOptions
+	sensitivity            sensitivity
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -165,10 +165,10 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if o.resume && o.overwrite {
 		return usagef("--resume and --overwrite exclude each other")
 	}
-	if err := o.sensitivity.check(cmd); err != nil {
+	if err := o.requantizes(args); err != nil {
 		return err
 	}
-	if err := o.requantizes(args); err != nil {
+	if err := o.sensitivity.check(cmd); err != nil {
 		return err
 	}
 	folder, name, err := openFloats(args)
@@ -191,6 +191,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 			return usagef("--sensitivity looks at grids that GGUF's mixes do not have; leave --format gguf out")
 		}
 		return o.writeGGUF(cmd, b, name)
+	}
+	if err := o.gguf.unused(cmd); err != nil {
+		return err
 	}
 	s, err := o.settings(cmd, b)
 	if err != nil {

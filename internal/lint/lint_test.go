@@ -18,7 +18,7 @@ var allowed = map[string][]string{
 	"github.com/spf13/cobra":            {"internal/cli"},
 	"gopkg.in/yaml.v3":                  {"internal/cli"},
 	"github.com/schollz/progressbar/v3": {"internal/cli"},
-	"github.com/tidwall/sjson":          {"hf", "build"},
+	"github.com/tidwall/sjson":          {"hf", "build", "gguf/view"},
 	"github.com/x448/float16":           {"internal/half", "internal/kernel"},
 	"github.com/dlclark/regexp2/v2":     {"tokenizer"},
 	"github.com/ardanlabs/jinja":        {"tokenizer"},
