@@ -61,7 +61,7 @@ type walker struct {
 	whole    []int8         // one row of inputs
 	att      attending
 	mass     []float32 // attention that every position of the sequence receives, to be added up; nil in a forward pass
-	angle    []angle // of every rope
+	angle    []angle   // of every rope
 	clock    stopwatch
 }
 
