@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 FUZZ    ?= 5s
 TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
-RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./runtime ./safetensors ./tokenizer
+RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
 .PHONY: build generate test demo race purego kernels oracle arm64 fuzz-short lint interop bench bench-go bench-model fidelity dist ci
 
@@ -39,7 +39,7 @@ purego:
 	$(GO) test -tags purego ./...
 
 # What computes, under every set of kernels that this machine has but the best, which make test runs.
-KERNELS = ./asym ./awq ./compressed ./convert ./fidelity ./formats/... ./gptq ./internal/half ./internal/kernel ./internal/linalg ./quant ./runtime
+KERNELS = ./asym ./awq ./compressed ./convert ./fidelity ./formats/... ./gptq ./internal/half ./internal/kernel ./internal/linalg ./npu ./quant ./runtime
 kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; NIBBLE_KERNEL=$$k $(GO) test $(KERNELS); done
 

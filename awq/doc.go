@@ -50,6 +50,23 @@
 // writes null where a name would match a quantized module too (layers.1.mlp in model.layers.1.mlp_out).
 //
 // Layout and keys are those of AutoAWQ 0.2.9, GPTQModel 7.7.0, auto-round 0.16.1 and vLLM 0.32; files of the first three in
-// formats/testdata decode to their own weights in every bit. The method that gave the format its name is Lin et al.,
-// "AWQ: Activation-aware Weight Quantization for LLM Compression and Acceleration" (2023).
+// formats/testdata decode to their own weights in every bit.
+//
+// # Scales
+//
+// The method that gave the format its name is Lin et al., "AWQ: Activation-aware Weight Quantization for LLM Compression and
+// Acceleration" (2023): columns of W are multiplied by s and the inputs divided by it, W·diag(s) and x/s, so that a column with
+// large inputs gets a finer grid. What makes x is divided, which changes no output. It works with every format.
+//
+//	candidates   s_k = m_k^α, α = 0, 0.05, … 0.95, m_k = √H_kk, over √(max s · min s)        Candidate
+//	loss         Σ e H eᵀ, e = w − Q(w·s)/s over some rows of every matrix that reads x      Problem.Loss
+//
+// The smallest loss wins, of equal ones the smaller α. AWQ takes the mean of |x| for m and tries clipped ranges when s is
+// found; here the second moment is at hand, and Q, a search over scales, clips already. Where errors are passed on to later columns
+// afterwards (package gptq), √D_k takes the place of m and Σ_k D_k e_k² of the loss, with D_k what an error in column k costs when
+// the columns behind it have made up for it.
+//
+// A norm has its weights divided and rounded to their stored type, and s is what that really is: the old weight over the new one
+// (Fold). Rows that are divided are quantized afterwards, so that nothing is to be rounded. Query heads that read one
+// key/value head share its scales (Share, Spread).
 package awq

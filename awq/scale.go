@@ -79,17 +79,15 @@ func Spread(s []float32, heads, kvHeads, headDim int) []float32 {
 	return all
 }
 
-// Problem is the choice of scales for matrices that receive the same inputs x [K], of which it knows the second moment
-// H = E[x xᵀ].
+// Problem is the choice of scales for matrices that receive the same inputs x [K]: what errors of their columns cost.
 type Problem struct {
-	k        int
-	variance []float32 // of the columns, never 0
-	moment   linalg.Panels[float32]
+	prices []float32               // of the squared errors, for the search; never 0
+	moment *linalg.Panels[float32] // H = E[x xᵀ]; nil: the prices are all
 }
 
-// NewProblem takes H [k, k], of which only the lower triangle is read.
+// NewProblem takes H [k, k], of which only the lower triangle is read. The prices are its diagonal.
 func NewProblem(moment []float64, k, threads int) *Problem {
-	p := &Problem{k: k, variance: make([]float32, k)}
+	p := &Problem{prices: make([]float32, k), moment: new(linalg.Panels[float32])}
 	h := make([]float32, k*k)
 	var most float64
 	for i := range k {
@@ -99,35 +97,43 @@ func NewProblem(moment []float64, k, threads int) *Problem {
 		}
 		most = max(most, moment[i*k+i])
 	}
-	for i := range p.variance {
-		p.variance[i] = 1
+	for i := range p.prices {
+		p.prices[i] = 1
 		if most > 0 {
-			p.variance[i] = float32(max(moment[i*k+i], floor*floor*most))
+			p.prices[i] = float32(max(moment[i*k+i], floor*floor*most))
 		}
 	}
 	p.moment.Pack(h, k, false, k, k, threads)
 	return p
 }
 
+// NewPriced takes the prices that are left when errors are passed on to columns that are not quantized yet.
+func NewPriced(prices []float64) *Problem {
+	p := &Problem{prices: make([]float32, len(prices))}
+	for i, v := range prices {
+		p.prices[i] = float32(v)
+	}
+	return p
+}
+
 // Loss returns what quantization of the rows w [m.N, m.K] costs if their columns are multiplied by s [m.K] before and divided by it
 // afterwards:
 //
-//	Σ e H eᵀ,  e = w − Q(w·s)/s
+//	Σ e H eᵀ,  e = w − Q(w·s)/s,  or without H  Σ_k price_k e_k²
 //
-// for the rows' Q: search with the squared errors of column k weighted by H_kk/s_k². m takes the codes. Columns behind those of H
-// are padding.
+// for the rows' Q: search with the squared errors of column k weighted by price_k/s_k². m takes the codes. Columns behind those of
+// the problem are padding.
 func (p *Problem) Loss(m *quant.Matrix, w, s []float32, search quant.Solver) float64 {
-	n, k := m.N, m.K
-	scaled, d := make([]float32, n*k), make([]float32, k)
+	n, k, columns := m.N, m.K, len(p.prices)
+	e, d := make([]float32, n*k), make([]float32, k)
 	for c := range d {
 		d[c] = 1
-		if c < p.k {
-			d[c] = p.variance[c] / float32(s[c]*s[c])
+		if c < columns {
+			d[c] = p.prices[c] / float32(s[c]*s[c])
 		}
 	}
-	Multiply(scaled, w, s)
-	search(m, scaled, d)
-	e := scaled
+	Multiply(e, w, s)
+	search(m, e, d)
 	for r := range n {
 		row := e[r*k : (r+1)*k]
 		m.DequantizeRow(row, r)
@@ -135,11 +141,17 @@ func (p *Problem) Loss(m *quant.Matrix, w, s []float32, search quant.Solver) flo
 			row[c] = v - row[c]/s[c]
 		}
 	}
-	g := make([]float32, n*p.k)
-	p.moment.Multiply(linalg.Add, g, p.k, e, k, n, 1)
+	g := make([]float32, n*columns)
+	if p.moment != nil {
+		p.moment.Multiply(linalg.Add, g, columns, e, k, n, 1)
+	} else {
+		for r := range n {
+			Multiply(g[r*columns:(r+1)*columns], e[r*k:r*k+columns], p.prices)
+		}
+	}
 	var sum float64
 	for r := range n {
-		for c, v := range g[r*p.k : (r+1)*p.k] {
+		for c, v := range g[r*columns : (r+1)*columns] {
 			sum += float64(float64(v) * float64(e[r*k+c]))
 		}
 	}

@@ -112,9 +112,9 @@ func problem(large float64) (w []float32, moment []float64) {
 	return w, moment
 }
 
-func loss(t *testing.T, w []float32, moment []float64, s []float32, method string) float64 {
+func loss(t *testing.T, w []float32, moment []float64, s []float32) float64 {
 	t.Helper()
-	solve, err := gptq.NewSolver(quant.Spec{Bits: 4, Group: group, Method: method, Scale: safetensors.F32})
+	solve, err := gptq.NewSolver(quant.Spec{Bits: 4, Group: group, Method: quant.Search, Scale: safetensors.F32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,29 @@ func TestLossWithoutScales(t *testing.T) {
 			}
 		}
 	}
-	if got := loss(t, w, moment, candidate(moment, 0), quant.Search); math.Abs(got/want-1) > 1e-5 {
+	if got := loss(t, w, moment, candidate(moment, 0)); math.Abs(got/want-1) > 1e-5 {
+		t.Errorf("loss %v, want %v", got, want)
+	}
+}
+
+// Without correlations the variances are the prices.
+func TestPriced(t *testing.T) {
+	w, moment := problem(3)
+	prices := make([]float64, columns)
+	for k := range prices {
+		prices[k] = moment[k*columns+k]
+	}
+	clear(moment)
+	for k, v := range prices {
+		moment[k*columns+k] = v
+	}
+	s := awq.Candidate(prices, 7)
+	solve, err := gptq.NewSolver(quant.Spec{Bits: 4, Group: group, Method: quant.Search, Scale: safetensors.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := awq.NewPriced(prices).Loss(quant.NewMatrix(rows, columns, 4, group, quant.Symmetric), w, s, solve)
+	if want := loss(t, w, moment, s); math.Abs(got/want-1) > 1e-6 {
 		t.Errorf("loss %v, want %v", got, want)
 	}
 }
@@ -174,7 +196,7 @@ func TestLossIsInvariant(t *testing.T) {
 			moment2[i*columns+j] /= float64(c[i]) * float64(c[j])
 		}
 	}
-	if a, b := loss(t, w, moment, s, quant.Search), loss(t, w2, moment2, s2, quant.Search); a != b {
+	if a, b := loss(t, w, moment, s), loss(t, w2, moment2, s2); a != b {
 		t.Errorf("loss %v became %v", a, b)
 	}
 }
@@ -185,7 +207,7 @@ func TestScalesWin(t *testing.T) {
 	w, moment := problem(30)
 	losses := make([]float64, awq.Steps)
 	for i := range losses {
-		losses[i] = loss(t, w, moment, candidate(moment, i), quant.Search)
+		losses[i] = loss(t, w, moment, candidate(moment, i))
 	}
 	best := awq.Least(losses)
 	if gain := losses[best] / losses[0]; best == 0 || gain > 0.8 {
@@ -196,7 +218,7 @@ func TestScalesWin(t *testing.T) {
 	}
 	w, moment = problem(1)
 	for i := range losses {
-		losses[i] = loss(t, w, moment, candidate(moment, i), quant.Search)
+		losses[i] = loss(t, w, moment, candidate(moment, i))
 	}
 	if best := awq.Least(losses); losses[best] < losses[0]*0.95 {
 		t.Errorf("equal channels: candidate %d has %.3f of the loss without scales", best, losses[best]/losses[0])

@@ -154,16 +154,21 @@ func (c *calibration) divideRows(in *calib.Input, f *fold) error {
 	if err != nil || m.Tokens < fewScaled {
 		return err
 	}
-	a, variance, columns := c.Source.Arch, m.Diag, func(s []float32) []float32 { return s }
+	p := newProblems(&calib.Input{Plain: m}, c.Threads)
+	variance, err := p.variance(f)
+	if err != nil {
+		return err
+	}
+	a, columns := c.Source.Arch, func(s []float32) []float32 { return s }
 	if f.to[0].Role == hf.O {
-		variance = awq.Share(m.Diag, a.KVHeads, a.HeadDim)
+		variance = awq.Share(variance, a.KVHeads, a.HeadDim)
 		columns = func(s []float32) []float32 { return awq.Spread(s, a.Heads, a.KVHeads, a.HeadDim) }
 	}
 	candidates := make([][]float32, awq.Steps)
 	for i := range candidates {
 		candidates[i] = columns(awq.Candidate(variance, i))
 	}
-	best, err := c.choose(&calib.Input{Plain: m}, f, candidates)
+	best, err := c.choose(p, f, candidates)
 	if err != nil || best == 0 {
 		return err
 	}
@@ -185,12 +190,16 @@ func (c *calibration) divideNorm(in *calib.Input, f *fold) error {
 	quant.DecodeFloats(w, raw, d)
 	best, candidates, folded := 0, make([][]float32, awq.Steps), make([][]float32, awq.Steps)
 	if quant.NonFinite(w) < 0 {
+		p := newProblems(in, c.Threads)
+		variance, err := p.variance(f)
+		if err != nil {
+			return err
+		}
 		candidates[0] = ones(f.width)
 		for i := 1; i < awq.Steps; i++ {
-			folded[i], candidates[i] = awq.Fold(w, awq.Candidate(in.Plain.Diag, i), c.Source.Arch.NormPlusOne, d)
+			folded[i], candidates[i] = awq.Fold(w, awq.Candidate(variance, i), c.Source.Arch.NormPlusOne, d)
 		}
-		var err error
-		if best, err = c.choose(in, f, candidates); err != nil {
+		if best, err = c.choose(p, f, candidates); err != nil {
 			return err
 		}
 	}
@@ -211,20 +220,68 @@ func (c *calibration) divideNorm(in *calib.Input, f *fold) error {
 	return c.pass.SetNorm(c.ctx, t, folded[best])
 }
 
+// problems are the problems of an input's scales, by what is weighed and the size of the groups; 0 without feedback.
+type problems struct {
+	*factors
+	made map[problemKey]*awq.Problem
+}
+
+type problemKey struct {
+	moment *calib.Moment
+	group  int
+}
+
+func newProblems(in *calib.Input, threads int) *problems {
+	return &problems{newFactors(in, threads), map[problemKey]*awq.Problem{}}
+}
+
+// of returns the problem of an item's rows whose inputs have a moment. With feedback an error costs what columns behind it cannot
+// make up for.
+func (p *problems) of(it *Item, m *calib.Moment) (*awq.Problem, error) {
+	key := problemKey{moment: m}
+	if it.Spec.FeedsBack() {
+		key.group = it.Spec.GroupSize(m.K)
+	}
+	if x := p.made[key]; x != nil {
+		return x, nil
+	}
+	if key.group == 0 {
+		p.made[key] = awq.NewProblem(m.Second, m.K, p.threads)
+		return p.made[key], nil
+	}
+	h, err := p.hessian(m == p.in.Received, m.K, key.group)
+	if err != nil {
+		return nil, err
+	}
+	p.made[key] = awq.NewPriced(h.Prices())
+	return p.made[key], nil
+}
+
+// variance returns how active the columns are that a fold is to scale.
+func (p *problems) variance(f *fold) ([]float64, error) {
+	s, m := f.to[0].Spec, p.in.Plain
+	if !s.FeedsBack() {
+		return m.Diag, nil
+	}
+	h, err := p.hessian(false, m.K, s.GroupSize(m.K))
+	if err != nil {
+		return nil, err
+	}
+	return h.Prices(), nil
+}
+
 // chosenRows is by about how many rows of a matrix scales are chosen, or of the rows in it whose inputs are weighed alike.
 const chosenRows = 256
 
 // choose returns the candidate with which quantization costs least: of scales for the columns of a fold's matrices.
-func (c *calibration) choose(in *calib.Input, f *fold, candidates [][]float32) (int, error) {
-	problems := map[*calib.Moment]*awq.Problem{}
+func (c *calibration) choose(problems *problems, f *fold, candidates [][]float32) (int, error) {
 	var jobs []*job
 	var sums [][awq.Steps]float64 // of every strip
 	for _, it := range f.to {
-		for _, x := range c.segments(in, it) {
-			p := problems[x.moment]
-			if p == nil {
-				p = awq.NewProblem(x.moment.Second, x.moment.K, c.Threads)
-				problems[x.moment] = p
+		for _, x := range c.segments(problems.in, it) {
+			p, err := problems.of(it, x.moment)
+			if err != nil {
+				return 0, err
 			}
 			step := (x.rows + chosenRows - 1) / chosenRows
 			first := len(sums)

@@ -91,6 +91,7 @@ const (
 	measuredLength    = 128 // tokens of a sequence
 	affordable        = 1e14
 	mostMeasureTokens = 1 << 20
+	textMemory        = 64 << 20 // a tokenizer and what it reads
 )
 
 var (
@@ -229,14 +230,14 @@ func (p *SensitivityPlan) Memory() int64 {
 		}
 	}
 	d := int64(a.Hidden)
-	most := baseMemory + max(48*d*d, 24*wide*wide) + slices.Max(layers) + threads*wide*(4*solveRows*8)
+	most := textMemory + baseMemory + max(48*d*d, 24*wide*wide) + slices.Max(layers) + threads*wide*(4*solveRows*8)
 	lanes := threads * 4 * 128 * (10*d + 4*down)
 	if p.Tokens == 0 {
 		return most + lanes
 	}
 	most += lanes + largest + slices.Max(layers)
 	head := 2*d*int64(a.Vocab) + fidelity.HeadBytes(int(threads), a.Vocab)
-	return max(most, baseMemory+head) + fidelity.StreamBytes(p.changes(), p.Tokens, a.Hidden)
+	return max(most, textMemory+baseMemory+head) + fidelity.StreamBytes(p.changes(), p.Tokens, a.Hidden)
 }
 
 // memory holds it against what is allowed.

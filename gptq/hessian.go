@@ -173,6 +173,15 @@ func (x *Hessian) factor(moment []float64, threads int) bool {
 // Diagonal returns the variance of every column, in file order: the weights of its squared errors without feedback.
 func (x *Hessian) Diagonal() []float32 { return x.diag }
 
+// Prices returns D of every column, in file order.
+func (x *Hessian) Prices() []float64 {
+	d := make([]float64, x.K)
+	for i, c := range x.order {
+		d[c] = float64(x.d[i])
+	}
+	return d
+}
+
 // Objective returns e H' eᵀ for the error e [K] of a row, given g = e H'.
 func objective(e, g []float32) float64 {
 	var sum float64

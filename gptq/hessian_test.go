@@ -250,3 +250,14 @@ func TestVectorsShift(t *testing.T) {
 		}
 	}
 }
+
+// Of H = (4 1; 1 2) column 0 goes first: its error costs 4 − 1²/2 once column 1 has made up for it, that of column 1 costs 2.
+func TestPrices(t *testing.T) {
+	x, err := gptq.NewHessian([]float64{4, 0, 1, 2}, 2, 2, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := x.Prices(); d[0] != 3.5 || d[1] != 2 {
+		t.Errorf("prices %v", d)
+	}
+}

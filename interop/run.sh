@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Lets Hugging Face's safetensors open our files, and a numpy program that shares no code with ours dequantize them:
 # every value must equal what our dequantize writes, bit for bit. Then the gguf package reads what we write, and we what it
-# writes. Works in interop/.venv and interop/out.
+# writes. Then ONNX checks every graph that export writes, and ONNX Runtime runs them as a host would: node by node within a
+# step of our simulation, and as far from the float model as it says. Works in interop/.venv and interop/out.
 set -euo pipefail
 cd "$(dirname "$0")"
 [ -x .venv/bin/python ] || python3 -m venv .venv
@@ -48,3 +49,20 @@ for type in q4_k_m q5_k_m q3_k_m q6_k q8_0 q4_0 q4_1 q5_0 q5_1 iq4_nl iq4_xs bf1
   "$bin/dequantize" --quiet "out/gguf/demo-$type.gguf" --dtype f32 -o "out/gguf/plain-$type" >/dev/null
   .venv/bin/python gguf_check.py model "out/gguf/demo-$type.gguf" "out/gguf/plain-$type"
 done
+
+# One export a line: a model, - for the demo, and the flags of export.
+n=0
+while read -r model flags; do
+  n=$((n + 1))
+  [ "$model" = - ] && model=
+  # shellcheck disable=SC2086
+  "$bin/export" $model --quiet $flags --min-sqnr 0 --trace "out/trace-$n" -o "out/export-$n" >/dev/null
+  .venv/bin/python npu.py "out/export-$n" "out/trace-$n"
+done <<'E'
+- --context 256 --prefill 32 --style aimet
+- --context 256 --prefill 32 --kv uint8 --linear conv --embedding inside --shards 2
+- --context 256 --prefill 32 --scheme w4a16 --promote auto --norm rms --head-block 300 --style aimet
+../runtime/testdata/golden/spark2_5 --calib random --context 24 --prefill 8 --decode 6 --style aimet
+../runtime/testdata/golden/spark2_5 --calib random --context 24 --prefill 8 --decode 6 --scheme w8a8 --shards 3
+../runtime/testdata/golden/gemma3 --calib random --context 24 --prefill 8 --decode 6 --scheme w16a16 --norm rms --style aimet
+E

@@ -132,3 +132,19 @@ func (c *counter) finish() {
 		_ = c.bar.Finish()
 	}
 }
+
+// reportNodes reports parts of a job whose number is known when it begins.
+func (c *counter) reportNodes(done, all int) {
+	if c == nil {
+		return
+	}
+	if c.bar != nil {
+		c.bar.ChangeMax(all)
+		_ = c.bar.Set(done)
+		return
+	}
+	if tenth := 10 * done / max(all, 1); tenth > c.tenth {
+		c.tenth = tenth
+		fmt.Fprintf(c.cmd.ErrOrStderr(), "%s: %s: %d %%\n", c.cmd.Name(), c.what, 10*tenth)
+	}
+}

@@ -180,14 +180,17 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		return err
 	}
 	defer b.Set.Close()
-	if o.format == ggufFormat {
-		return o.writeGGUF(cmd, b, name)
-	}
 	if o.sensitivity.file != "" {
 		if err := o.sensitivity.place(folder.Path, o.overwrite); err != nil {
 			return err
 		}
 		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
+	}
+	if o.format == ggufFormat {
+		if o.sensitivity.file != "" {
+			return usagef("--sensitivity looks at grids that GGUF's mixes do not have; leave --format gguf out")
+		}
+		return o.writeGGUF(cmd, b, name)
 	}
 	if err := o.gguf.unused(cmd); err != nil {
 		return err

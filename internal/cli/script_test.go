@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"quantize":   func() { cli.Main(cli.NewQuantizeCommand()) },
 		"dequantize": func() { cli.Main(cli.NewDequantizeCommand()) },
+		"export":     func() { cli.Main(cli.NewExportCommand()) },
 		"runtime":    func() { cli.Main(cli.NewRuntimeCommand()) },
 	})
 }

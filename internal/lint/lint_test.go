@@ -18,13 +18,13 @@ var allowed = map[string][]string{
 	"github.com/spf13/cobra":            {"internal/cli"},
 	"gopkg.in/yaml.v3":                  {"internal/cli"},
 	"github.com/schollz/progressbar/v3": {"internal/cli"},
-	"github.com/tidwall/sjson":          {"hf", "build"},
+	"github.com/tidwall/sjson":          {"hf", "build", "gguf/view"},
 	"github.com/x448/float16":           {"internal/half", "internal/kernel"},
 	"github.com/dlclark/regexp2/v2":     {"tokenizer"},
 	"github.com/ardanlabs/jinja":        {"tokenizer"},
 	"nibble/convert":                    {"internal/cli"},
 	"nibble/internal/parquet":           {"calib"},
-	"nibble/internal/cli":               {"cmd/quantize", "cmd/dequantize", "cmd/runtime"},
+	"nibble/internal/cli":               {"cmd/quantize", "cmd/dequantize", "cmd/runtime", "cmd/export"},
 }
 
 func TestHouse(t *testing.T) {

@@ -91,6 +91,9 @@ func unfinished(path string) (bool, error) {
 	return err == nil, nil
 }
 
+// exported is the file that every export of graphs has.
+const exported = "export_report.json"
+
 // replaceable refuses to remove a folder that is not a model: one mistyped --overwrite must not cost a home folder.
 func replaceable(dir string) error {
 	entries, err := os.ReadDir(dir)
@@ -103,7 +106,7 @@ func replaceable(dir string) error {
 			return fmt.Errorf("output %s has a folder %s inside: --overwrite replaces only model folders", dir, e.Name())
 		}
 		config = config || e.Name() == "config.json"
-		weights = weights || filepath.Ext(e.Name()) == ".safetensors"
+		weights = weights || filepath.Ext(e.Name()) == ".safetensors" || e.Name() == exported
 	}
 	if !config || !weights {
 		return fmt.Errorf("output %s has no config.json or no .safetensors: --overwrite replaces only model folders", dir)

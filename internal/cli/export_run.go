@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"nibble/build"
+	"nibble/internal/version"
+	"nibble/npu"
+)
+
+// exporting is an export under way.
+type exporting struct {
+	*exportOptions
+	cmd    *cobra.Command
+	build  *build.Build
+	model  *npu.Model
+	name   string
+	source string // of the text
+
+	quantizer *npu.Quantizer
+	result    *npu.Evaluation
+	costs     []npu.Cost
+	promoted  []string
+	trace     *npu.Trace
+	export    *npu.Export
+	report    *exportReport
+}
+
+// exportReport is export_report.json.
+type exportReport struct {
+	Tool       string             `json:"tool"`
+	Model      string             `json:"model"`
+	Arch       string             `json:"architecture"`
+	Parameters int64              `json:"parameters"`
+	Scheme     string             `json:"scheme"`
+	KV         string             `json:"kv"`
+	Context    int                `json:"context"`
+	Prefill    int                `json:"prefill"`
+	Mask       float32            `json:"mask_hidden"`
+	Ropes      []npu.Rope         `json:"ropes"`
+	Step       float32            `json:"logits_step"`
+	Text       string             `json:"calibration"`
+	Ranges     npu.RangeRule      `json:"ranges"`
+	SQNR       map[string]float64 `json:"logits_sqnr_db"`
+	Weights    int64              `json:"weight_bytes_per_step"`
+	Parts      int                `json:"parts"`
+	Promoted   []string           `json:"promoted,omitempty"`
+	Clipped    []npu.Tensor       `json:"clipped,omitempty"` // more than the limit
+	Findings   []npu.Finding      `json:"findings,omitempty"`
+	*npu.Evaluation
+	Matrices    []npu.Loss `json:"matrices"`
+	Sensitivity []npu.Cost `json:"sensitivity,omitempty"`
+	Files       []npu.File `json:"files"`
+}
+
+// clippedLimit is the share of clipped elements from which a tensor is named.
+const clippedLimit = 1e-4
+
+// prepare finds the ranges and measures what they cost.
+func (x *exporting) prepare() error {
+	ranges, held, err := x.sequences()
+	if err != nil {
+		return err
+	}
+	ctx := x.cmd.Context()
+	say := func(what string) (func(done, all int), func()) {
+		show := newCounter(x.cmd, x.quiet, what, 1)
+		return show.reportNodes, show.finish
+	}
+	progress, finish := say("ranges")
+	x.quantizer, err = npu.Calibrate(ctx, x.model, &x.graph, x.schemes, ranges, npu.Calibration{RangeRule: x.ranges, Threads: x.threads, Progress: progress})
+	finish()
+	if err != nil {
+		return err
+	}
+	if x.sensitivity || x.promote == "auto" {
+		ids := slices.MaxFunc(ranges, func(a, b []int32) int { return cmp.Compare(len(a), len(b)) })
+		n := len(ids) / x.graph.Prefill * x.graph.Prefill
+		if n == 0 {
+			return inputError(fmt.Errorf("calibration: no sequence has the %d tokens of a prefill", x.graph.Prefill))
+		}
+		t := &npu.Test{Sequences: [][]int32{ids[:min(n, x.graph.Prefill)]}, Threads: x.threads}
+		if x.costs, err = t.Sensitivity(ctx, x.model, x.graph, x.quantizer); err != nil {
+			return err
+		}
+		if x.promote == "auto" {
+			x.promoted = x.quantizer.Promote(x.model, x.graph, x.costs)
+		}
+	}
+	if x.exportOptions.trace != "" {
+		x.trace = &npu.Trace{Tokens: held[0], Prompt: len(held[0]) - x.text.decode}
+	}
+	progress, finish = say("simulation")
+	t := &npu.Test{Sequences: held, Decode: x.text.decode, Threads: x.threads, Trace: x.trace, Progress: progress}
+	x.result, err = t.Evaluate(ctx, x.model, x.graph, x.quantizer)
+	finish()
+	return err
+}
+
+// write fills the folder.
+func (x *exporting) write(dir string) error {
+	progress := newCounter(x.cmd, x.quiet, "weights", 1)
+	e := &npu.Export{Model: x.model, Options: x.graph, Quantizer: x.quantizer, Shards: x.shards, Threads: x.threads, Progress: progress.reportNodes}
+	x.export = e
+	err := e.Write(dir)
+	progress.finish()
+	if err != nil {
+		return err
+	}
+	if x.style == aimetStyle {
+		if err := e.WriteAIMET(dir); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+		"special_tokens_map.json", "chat_template.jinja", "LICENSE"} {
+		raw, err := fs.ReadFile(x.build.FS, name)
+		if err != nil || e.Has(name) {
+			continue // what a model does not have
+		}
+		if err := e.Add(dir, name, raw); err != nil {
+			return err
+		}
+	}
+	findings, err := e.Lint(dir)
+	if err != nil {
+		return err
+	}
+	if err := e.Add(dir, "README.txt", []byte(x.readme())); err != nil {
+		return err
+	}
+	r := &exportReport{Tool: "nibble export " + version.Number(), Model: x.name, Arch: x.model.Name, Parameters: x.model.Parameters(), Scheme: x.scheme, KV: x.kv,
+		Context: x.graph.Context, Prefill: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges,
+		SQNR:    map[string]float64{"prefill": float64(x.result.Prefill.SQNR), "decode": float64(x.result.Decode.SQNR)},
+		Weights: e.Weights, Parts: e.Parts, Promoted: x.promoted, Findings: findings, Evaluation: x.result, Matrices: e.Losses, Sensitivity: x.costs}
+	for _, t := range x.result.Tensors {
+		if t.Clipped > clippedLimit {
+			r.Clipped = append(r.Clipped, t)
+		}
+	}
+	r.Files = slices.Clone(e.Files)
+	x.report = r
+	return e.AddJSON(dir, npu.ReportFile, r)
+}
+
+// gate fails an export that loses too much.
+func (x *exporting) gate() error {
+	for name, f := range map[string]npu.Fidelity{"prompts": x.result.Prefill, "single tokens": x.result.Decode} {
+		if !(float64(f.SQNR) >= x.minSQNR) {
+			return coded{fmt.Errorf("%s: logits have an SQNR of %.2f dB for %s, less than the %g dB of --min-sqnr; --promote auto, --kv int16 or --scheme w8a16 may help, the report says which tensors cost most",
+				x.out, float64(f.SQNR), name, x.minSQNR), exitGate}
+		}
+	}
+	return nil
+}
+
+// print states the result.
+func (x *exporting) print() error {
+	if x.json {
+		return printJSON(x.cmd, struct {
+			Output string `json:"output"`
+			*exportReport
+		}{x.out, x.report})
+	}
+	w := x.cmd.OutOrStdout()
+	var total int64
+	for _, f := range x.export.Files {
+		fmt.Fprintf(w, "%15d  %s\n", f.Bytes, f.Name)
+		total += f.Bytes
+	}
+	fmt.Fprintf(w, "%15d  bytes in %d files\n", total, len(x.export.Files))
+	x.printLosses(w)
+	fmt.Fprintf(w, "%s: %s, keys and values %s, context %d, %.2f MB of weights per step, SQNR of the logits %.2f dB (prompts) and %.2f dB (single tokens)\n",
+		x.out, x.scheme, x.kv, x.graph.Context, float64(x.export.Weights)/1e6, float64(x.result.Prefill.SQNR), float64(x.result.Decode.SQNR))
+	return nil
+}
+
+// printLosses prints what was measured.
+func (x *exporting) printLosses(w io.Writer) {
+	for i, c := range x.costs[:min(10, len(x.costs))] {
+		if i == 0 {
+			fmt.Fprintln(w, "alone on its grid, by what it costs:")
+		}
+		fmt.Fprintf(w, "%7.2f dB %5.1f %%  %s (%s)\n", float64(c.SQNR), 100*c.Share, c.Name, c.Kind)
+	}
+	for _, name := range x.promoted {
+		fmt.Fprintf(w, "more bits: %s\n", name)
+	}
+	row := func(name string, f npu.Fidelity) {
+		fmt.Fprintf(w, "%s: %d tokens, SQNR %.2f dB, top-1 agreement %.2f %%, perplexity %.4f (float %.4f, ratio %.5f)\n", name, f.Tokens,
+			float64(f.SQNR), 100*f.Top1, f.Perplexity, f.Float, f.Ratio)
+	}
+	row("prompts", x.result.Prefill)
+	row("single tokens", x.result.Decode)
+	weakest := x.result.Weakest()
+	fmt.Fprintf(w, "lowest residual stream: %.2f dB (%s)\n", float64(weakest.SQNR), weakest.Name)
+	if worst := x.result.Worst(); worst.Clipped > 0 {
+		fmt.Fprintf(w, "most clipped on held-out text: %.4f %% of %s, range %.4g to %.4g\n", 100*worst.Clipped, worst.Name, worst.Lo, worst.Hi)
+	} else {
+		fmt.Fprintln(w, "nothing is clipped on held-out text")
+	}
+}

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"nibble/build"
+	"nibble/calib"
+	"nibble/demo"
+	"nibble/npu"
+	"nibble/runtime"
+)
+
+// exportText are the flags that say which text the ranges come from, and on which the graphs are measured.
+type exportText struct {
+	calib.Settings
+	chat            string
+	holdout, decode int
+}
+
+// randomSource is the value of --calib for tokens that mean nothing.
+const randomSource = "random"
+
+// Above so many parameters the defaults of samples and lengths are smaller.
+const largeModel = 300e6
+
+func (t *exportText) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&t.Source, "calib", "", "text for the ranges: a file or folder, self: text that the model writes itself, random: tokens that mean nothing (default self; the demo's text for the demo)")
+	f.StringVar(&t.Field, "calib-field", "", "field of rows in jsonl and parquet files (default: text, or messages)")
+	f.IntVar(&t.Samples, "samples", 0, "sequences for the ranges (default 16; 3 for large models)")
+	f.IntVar(&t.Length, "seqlen", 0, "tokens of a sequence (default: three prefills, or one for large models, and what runs one by one)")
+	f.IntVar(&t.holdout, "holdout", 0, "more sequences, on which the graphs are measured (default 4; 1 for large models)")
+	f.IntVar(&t.decode, "decode", 64, "tokens at the end of a held-out sequence that run one by one")
+	f.Uint64Var(&t.Seed, "calib-seed", 1, "which sequences are taken of a text, or written by the model")
+	f.StringVar(&t.chat, "calib-chat", "auto", "auto, on, off: write text with the model's chat template (auto: if it has one)")
+}
+
+func (t *exportText) check(g *npu.Options, madeUp bool) error {
+	switch {
+	case t.Samples < 0 || t.holdout < 0 || t.Length < 0 || t.Samples > 1<<16 || t.holdout > 1<<16:
+		return usagef("--samples %d, --holdout %d, --seqlen %d: want positive numbers", t.Samples, t.holdout, t.Length)
+	case t.decode < 1 || t.decode+g.Prefill > g.Context:
+		return usagef("--decode %d: want 1 to %d, so that a prefill of %d and it fit the context of %d", t.decode, g.Context-g.Prefill, g.Prefill, g.Context)
+	case t.Length > g.Context:
+		return usagef("--seqlen %d is longer than the context of %d", t.Length, g.Context)
+	case t.Length > 0 && t.Length < g.Prefill+t.decode:
+		return usagef("--seqlen %d: too short to measure anything: a prefill of %d and %d single tokens need %d", t.Length, g.Prefill, t.decode, g.Prefill+t.decode)
+	case t.chat != "auto" && t.chat != "on" && t.chat != "off":
+		return usagef("--calib-chat %q: want auto, on or off", t.chat)
+	case madeUp && t.Source != "" && t.Source != randomSource:
+		return usagef("--calib %s: a --shape has no text, only random tokens", t.Source)
+	}
+	if madeUp {
+		t.Source = randomSource
+	}
+	return nil
+}
+
+// defaults fills in what depends on the model.
+func (t *exportText) defaults(b *build.Build, g *npu.Options, m *npu.Model) {
+	samples, holdout, prefills := 16, 4, 3
+	if m.Parameters() > largeModel {
+		samples, holdout, prefills = 3, 1, 1
+	}
+	prefills = max(min(prefills, (g.Context-t.decode)/g.Prefill), 1)
+	t.Samples, t.holdout = cmp.Or(t.Samples, samples), cmp.Or(t.holdout, holdout)
+	t.Length = cmp.Or(t.Length, prefills*g.Prefill+t.decode)
+}
+
+// lanes is how many sequences run together at most.
+func (t *exportText) lanes() int { return max(t.Samples, 2*t.holdout) }
+
+// sequences returns those for the ranges and those to measure on.
+func (x *exporting) sequences() (ranges, held [][]int32, err error) {
+	t := &x.text
+	n := t.Samples + t.holdout
+	var all [][]int32
+	switch {
+	case x.build.Path == "" && x.shape == "" && (t.Source == "" || t.Source == randomSource):
+		if ranges, held, err = x.demoSequences(); t.Source == randomSource && err == nil {
+			ranges, x.source = x.random(t.Samples), "random tokens, measured on the demo's text"
+		}
+		return ranges, held, err
+	case t.Source == randomSource:
+		all, x.source = x.random(n), "random tokens"
+	default:
+		if all, err = x.textSequences(n); err != nil {
+			return nil, nil, err
+		}
+	}
+	// Held out are the first ones that are long enough.
+	for _, ids := range all {
+		if len(held) < t.holdout && len(ids) >= x.graph.Prefill+t.decode {
+			held = append(held, x.whole(ids))
+		} else {
+			ranges = append(ranges, ids)
+		}
+	}
+	if len(held) == 0 || len(ranges) == 0 {
+		return nil, nil, inputError(fmt.Errorf("calibration: of %d sequences none is left that has %d tokens, a prefill and what runs one by one; take longer text, a smaller --prefill or a smaller --decode",
+			len(all), x.graph.Prefill+t.decode))
+	}
+	return ranges, held, nil
+}
+
+// random are sequences that mean nothing.
+func (x *exporting) random(n int) (list [][]int32) {
+	r := rand.New(rand.NewPCG(x.text.Seed, 0))
+	for range n {
+		ids := make([]int32, x.text.Length)
+		for i := range ids {
+			ids[i] = int32(r.IntN(x.model.Vocab))
+		}
+		list = append(list, ids)
+	}
+	return list
+}
+
+// whole cuts a sequence to whole prefills and the single tokens behind.
+func (x *exporting) whole(ids []int32) []int32 {
+	return ids[:(len(ids)-x.text.decode)/x.graph.Prefill*x.graph.Prefill+x.text.decode]
+}
+
+// demoSequences are spread evenly over the demo's two texts.
+func (x *exporting) demoSequences() (ranges, held [][]int32, err error) {
+	l, err := language(x.build)
+	if err != nil {
+		return nil, nil, err
+	}
+	cut := func(text string, n int) (list [][]int32, err error) {
+		ids, err := l.Tokenizer.Encode(text, false)
+		if err != nil {
+			return nil, err
+		}
+		if need := n * x.text.Length; len(ids) < need {
+			return nil, usagef("the demo's text has %d tokens, %d sequences of %d need %d; take fewer or shorter ones", len(ids), n, x.text.Length, need)
+		}
+		for i := range n {
+			at := i * len(ids) / n
+			list = append(list, ids[at:at+x.text.Length])
+		}
+		return list, nil
+	}
+	if ranges, err = cut(demo.Calibration(), x.text.Samples); err != nil {
+		return nil, nil, err
+	}
+	if held, err = cut(demo.Evaluation(), x.text.holdout); err != nil {
+		return nil, nil, err
+	}
+	for i := range held {
+		held[i] = x.whole(held[i])
+	}
+	x.source = "the demo's texts"
+	return ranges, held, nil
+}
+
+// textSequences takes them from a text, or lets the model write them.
+func (x *exporting) textSequences(n int) ([][]int32, error) {
+	t := &x.text
+	l, err := language(x.build)
+	if err != nil {
+		return nil, err
+	}
+	s := t.Settings
+	s.Samples, s.Pack, s.Chat = n, true, t.chat == "on" || t.chat == "auto" && l.Chat != nil
+	s.Source = cmp.Or(s.Source, calib.SelfSource)
+	if err := s.Check(); err != nil {
+		return nil, coded{err, exitUsage}
+	}
+	var q *calib.Sequences
+	if s.Source != calib.SelfSource {
+		if _, err := os.Stat(s.Source); err != nil {
+			return nil, inputError(err)
+		}
+		if q, err = calib.Load(x.cmd.Context(), l, s); err != nil {
+			return nil, inputError(err)
+		}
+	} else {
+		m, err := runtime.Load(x.build, runtime.Config{Mode: runtime.A16, Threads: x.threads})
+		if err != nil {
+			return nil, inputError(err)
+		}
+		defer m.Close()
+		show := newCounter(x.cmd, x.quiet, "the model writes its calibration text", n*s.Length)
+		q, err = calib.Self(x.cmd.Context(), m, l, s, show.report)
+		show.finish()
+		if err != nil {
+			return nil, err
+		}
+	}
+	x.source = q.String()
+	return q.IDs, nil
+}

@@ -1,0 +1,218 @@
+package npu
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Kind is where a value comes from.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Computed Kind = iota // by a node
+	Fed                  // by the host
+	Weight               // matrix of the model
+	Constant             // vector of the model, or a number
+)
+
+// Class is how a value is quantized.
+type Class uint8
+
+// The classes of values.
+const (
+	ByRange Class = iota // activations: asymmetric, over the range that was seen
+	Cached               // keys and values: symmetric, in the type of the cache
+	Unit                 // sigmoid: a fixed grid over [0, 1)
+	Share                // softmax: a fixed grid over [0, 1]
+	Signed               // tanh: a fixed grid over [-1, 1)
+	Plain                // not quantized: token ids
+)
+
+// Value is a tensor of a graph.
+type Value struct {
+	ID    int
+	Name  string
+	Shape []int
+	Kind  Kind
+	Class Class
+	Enc   string // name of its encoding; values with the same name share one
+	Param *Param // of Weight and Constant
+	Out   string // name as an output of the graph, "" for none
+	Layer int    // of a cache; -1 otherwise
+
+	Crossing bool // goes from one part of a split graph to the next, as codes
+}
+
+// Elements is the number of elements.
+func (v *Value) Elements() int {
+	n := 1
+	for _, d := range v.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Node is an operation. Convert, which only changes the encoding, is a pair of DequantizeLinear and QuantizeLinear in the file.
+type Node struct {
+	Op    string
+	Name  string
+	In    []*Value
+	Out   *Value
+	Perm  []int // Transpose
+	Axis  int   // Concat, Slice, Softmax, LpNormalization, RMSNormalization, Gather
+	Begin int   // Slice
+	End   int
+	Eps   float32 // LpNormalization, which drops it on the device, and RMSNormalization
+	Tanh  bool    // Gelu: the tanh approximation
+	Layer int     // decoder layer; -1 before, the number of layers behind
+}
+
+// Graph is a model with fixed shapes: Tokens new tokens behind at most Context-Tokens earlier ones. Nodes are in an order in
+// which they can run.
+type Graph struct {
+	Name    string
+	Tokens  int
+	Context int
+	Inputs  []*Value
+	Nodes   []*Node
+	Outputs []*Value
+	values  []*Value
+	Model   *Model
+
+	length  int // of the sequences for which rotary embeddings are made
+	layer   int
+	columns map[*Value]*Value // inputs of convolutions, by the rows they are made of
+}
+
+// Past is the number of earlier tokens that a layer with a window (0: none) keeps.
+func (g *Graph) Past(window int) int {
+	if window == 0 || window >= g.Context {
+		return g.Context - g.Tokens
+	}
+	return min(window-1, g.Context-g.Tokens)
+}
+
+func (g *Graph) value(name string, kind Kind, class Class, shape ...int) *Value {
+	v := &Value{ID: len(g.values), Name: name, Shape: shape, Kind: kind, Class: class, Enc: name, Layer: -1}
+	if class == Plain {
+		v.Enc = ""
+	}
+	g.values = append(g.values, v)
+	return v
+}
+
+// input adds an input; the first call with a name makes it.
+func (g *Graph) input(name string, class Class, shape ...int) *Value {
+	if i := slices.IndexFunc(g.Inputs, func(v *Value) bool { return v.Name == name }); i >= 0 {
+		return g.Inputs[i]
+	}
+	v := g.value(name, Fed, class, shape...)
+	g.Inputs = append(g.Inputs, v)
+	return v
+}
+
+// param adds a weight or a constant.
+func (g *Graph) param(kind Kind, p *Param) *Value {
+	v := g.value(p.Name, kind, ByRange, p.Shape...)
+	v.Param = p
+	return v
+}
+
+// node adds an operation whose result has a range of its own.
+func (g *Graph) node(op, name string, shape []int, in ...*Value) *Node {
+	n := &Node{Op: op, Name: name, In: in, Out: g.value(name, Computed, ByRange, shape...), Layer: g.layer}
+	g.Nodes = append(g.Nodes, n)
+	return n
+}
+
+// move is node for operations that only move data: the result has the encoding of the first input.
+func (g *Graph) move(op, name string, shape []int, in ...*Value) *Node {
+	n := g.node(op, name, shape, in...)
+	n.Out.Class, n.Out.Enc, n.Out.Layer = in[0].Class, in[0].Enc, in[0].Layer
+	return n
+}
+
+func (g *Graph) reshape(name string, x *Value, shape ...int) *Value {
+	if slices.Equal(shape, x.Shape) {
+		return x
+	}
+	return g.move("Reshape", name, shape, x).Out
+}
+
+func (g *Graph) transpose(name string, x *Value, perm ...int) *Value {
+	shape := make([]int, len(perm))
+	for i, p := range perm {
+		shape[i] = x.Shape[p]
+	}
+	n := g.move("Transpose", name, shape, x)
+	n.Perm = perm
+	return n.Out
+}
+
+// slice takes the elements begin to end of the last axis.
+func (g *Graph) slice(name string, x *Value, begin, end int) *Value {
+	shape := slices.Clone(x.Shape)
+	axis := len(shape) - 1
+	shape[axis] = end - begin
+	n := g.move("Slice", name, shape, x)
+	n.Axis, n.Begin, n.End = axis, begin, end
+	return n.Out
+}
+
+// concat joins values along an axis; all get the encoding of the first.
+func (g *Graph) concat(name string, axis int, list ...*Value) *Value {
+	if len(list) == 1 {
+		return list[0]
+	}
+	shape := slices.Clone(list[0].Shape)
+	shape[axis] = 0
+	for _, v := range list {
+		shape[axis] += v.Shape[axis]
+		g.tie(v.Enc, list[0].Enc)
+	}
+	n := g.move("Concat", name, shape, list...)
+	n.Axis = axis
+	return n.Out
+}
+
+// tie gives everything that has one encoding another one.
+func (g *Graph) tie(from, to string) {
+	if from == to {
+		return
+	}
+	for _, v := range g.values {
+		if v.Enc == from {
+			v.Enc = to
+		}
+	}
+}
+
+// binary is Add, Sub or Mul with broadcasting.
+func (g *Graph) binary(op, name string, a, b *Value) *Value {
+	shape := slices.Clone(a.Shape)
+	if len(b.Shape) > len(shape) {
+		shape = slices.Clone(b.Shape)
+	}
+	for i := range b.Shape {
+		at := len(shape) - len(b.Shape) + i
+		shape[at] = max(shape[at], b.Shape[i])
+	}
+	return g.node(op, name, shape, a, b).Out
+}
+
+// fixed is an operation whose result has a fixed grid.
+func (g *Graph) fixed(op, name string, class Class, x *Value) *Node {
+	n := g.node(op, name, x.Shape, x)
+	n.Out.Class = class
+	return n
+}
+
+// output makes a value an output.
+func (g *Graph) output(v *Value, name string) {
+	v.Out = name
+	g.Outputs = append(g.Outputs, v)
+}
+
+// in names something in a layer.
+func in(layer int, name string) string { return fmt.Sprintf("layers.%d.%s", layer, name) }

@@ -1,0 +1,133 @@
+package npu
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// Cost is what quantizing one tensor, and nothing else, does to the logits.
+type Cost struct {
+	Name  string  `json:"name"` // of an encoding, or of a matrix
+	Kind  string  `json:"kind"` // activation, constant, cache, matrix
+	SQNR  Decibel `json:"logits_sqnr_db"`
+	Share float64 `json:"share"` // of the noise of all together
+}
+
+// together is how many variants run beside one another.
+const together = 12
+
+// Sensitivity quantizes one tensor after the other and returns them, the most expensive first.
+func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantizer) ([]Cost, error) {
+	g := NewGraph(m, "sensitivity", o, o.Prefill)
+	var list []Cost
+	known := map[string]bool{}
+	for _, v := range g.values {
+		name, kind := v.Enc, "activation"
+		switch {
+		case v.Kind == Weight:
+			name, kind = v.Param.Name, "matrix"
+		case v.Kind == Constant:
+			kind = "constant"
+		case v.Class == Cached:
+			kind = "cache"
+		}
+		if name != "" && !known[name] {
+			known[name] = true
+			list = append(list, Cost{Name: name, Kind: kind})
+		}
+	}
+	var sum float64
+	noises := make([]float64, len(list))
+	for at := 0; at < len(list); at += together {
+		part := list[at:min(at+together, len(list))]
+		x := &tester{Test: t, q: q}
+		for _, c := range part {
+			x.others = append(x.others, &Quantizer{Scheme: q.Scheme, Encodings: q.Encodings, Hidden: q.Hidden,
+				only: func(name string) bool { return name == c.Name }})
+		}
+		lanes, err := x.lanes(m)
+		if err != nil {
+			return nil, err
+		}
+		meters, err := x.run(ctx, g, lanes)
+		if err != nil {
+			return nil, err
+		}
+		for i := range part {
+			meter := meters[1+i]
+			part[i].SQNR = sqnr(meter.signal, meter.noise)
+			noises[at+i] = meter.noise
+			sum += meter.noise
+		}
+	}
+	for i := range list {
+		list[i].Share = noises[i] / max(sum, math.SmallestNonzeroFloat64)
+	}
+	slices.SortStableFunc(list, func(a, b Cost) int { return cmp.Compare(b.Share, a.Share) })
+	return list, nil
+}
+
+// What promotion spends: tensors that have leastShare of the noise at least, for mostGrowth of the weights' bytes at most.
+const (
+	leastShare = 0.03
+	mostGrowth = 0.10
+)
+
+// Promote gives the most expensive matrices and caches twice the bits, as long as the weights grow little, and returns their
+// names. Activations stay: both sides of an operation have one type.
+func (q *Quantizer) Promote(m *Model, o Options, costs []Cost) []string {
+	weights := map[string]*Param{}
+	var all int64
+	for _, v := range NewGraph(m, "promotion", o, 1).values {
+		if v.Kind == Weight && !v.Param.Table {
+			weights[v.Param.Name] = v.Param
+			all += v.Param.Bytes(q.bits(v.Param))
+		}
+	}
+	left := int64(float64(all) * mostGrowth)
+	var names []string
+	for _, c := range costs {
+		if c.Share < leastShare {
+			break
+		}
+		switch p := weights[c.Name]; {
+		case p != nil && q.bits(p) < 16:
+			bits := 2 * q.bits(p)
+			if grows := p.Bytes(bits) - p.Bytes(q.bits(p)); grows <= left {
+				left -= grows
+				q.Raised[c.Name] = bits
+				names = append(names, c.Name)
+			}
+		case c.Kind == "cache":
+			q.raiseCache(m, c.Name, &names)
+		}
+	}
+	return names
+}
+
+// raiseCache keeps both keys and values of a layer in 16 bits.
+func (q *Quantizer) raiseCache(m *Model, name string, names *[]string) {
+	for i := range m.layers {
+		if q.kv(i).Bits() == 16 || name != cacheEnc(i, "key") && name != cacheEnc(i, "value") {
+			continue
+		}
+		q.Raised[cacheName(i)] = 16
+		*names = append(*names, cacheName(i))
+		for _, what := range []string{"key", "value"} {
+			_, hi := q.Encodings[cacheEnc(i, what)].Range()
+			q.Encodings[cacheEnc(i, what)] = Symmetric(Int16, float64(hi))
+		}
+	}
+}
+
+// Worst returns the tensor of which most is clipped.
+func (e *Evaluation) Worst() Tensor {
+	return slices.MaxFunc(e.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Clipped, b.Clipped) })
+}
+
+// Weakest returns the layer behind which the residual stream has the lowest ratio.
+func (e *Evaluation) Weakest() Loss {
+	return slices.MinFunc(e.Layers, func(a, b Loss) int { return cmp.Compare(a.SQNR, b.SQNR) })
+}
