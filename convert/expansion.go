@@ -192,11 +192,11 @@ func (x *Expansion) files() error {
 // Bytes returns the size of the whole output.
 func (x *Expansion) Bytes() int64 { return totalSize(x.Files) }
 
-// Matrices returns the number of quantized matrices.
+// Matrices returns the number of quantized matrices; of a GGUF file, that of all.
 func (x *Expansion) Matrices() int {
 	n := 0
 	for i := range x.pieces {
-		if x.pieces[i].linear != nil {
+		if x.pieces[i].linear != nil || x.Build.Origin != nil && len(x.pieces[i].tensor.Shape) > 1 {
 			n++
 		}
 	}

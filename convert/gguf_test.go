@@ -17,7 +17,6 @@ import (
 	"nibble/gguf/mix"
 	"nibble/gguf/view"
 	"nibble/hf"
-	"nibble/internal/half"
 	"nibble/internal/stage"
 	"nibble/internal/testmodel"
 	"nibble/quant"
@@ -288,7 +287,7 @@ func TestGGUFBlocks(t *testing.T) {
 			}
 			got, decoded := m.Dequantize(), floatsOf(t, plain, &plain.Tensors[i])
 			for j := range got {
-				if math.Abs(float64(got[j]-decoded[j])) > 1e-6*float64(half.RoundF16(1)) {
+				if math.Abs(float64(got[j]-decoded[j])) > 1e-6 {
 					t.Fatalf("%s: %s: weight %d of [%d,%d] is %v, the decoder has %v", name, x.Name, j, n, k, got[j], decoded[j])
 				}
 			}

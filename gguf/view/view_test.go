@@ -274,3 +274,61 @@ func FuzzFolder(f *testing.F) {
 		}
 	})
 }
+
+// Any part of a split file is the model; without one of the parts there is none.
+func TestParts(t *testing.T) {
+	path := write(t, tiny(t, "llama-plain"), "f32")
+	s, err := gguf.OpenSet(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var specs []gguf.Spec
+	for _, x := range s.Tensors() {
+		specs = append(specs, gguf.Spec{Name: x.Name, Type: x.Type, Shape: x.Shape})
+	}
+	p, err := gguf.NewPlan("p", s.Metadata(), specs, 100000)
+	if err != nil || len(p.Files) < 2 {
+		t.Fatalf("%v, %d parts", err, len(p.Files))
+	}
+	dir := t.TempDir()
+	w, err := gguf.Create(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range s.Tensors() {
+		raw := make([]byte, x.Bytes)
+		if err := s.ReadAt(x.Name, raw, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WriteAt(x.Name, raw, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string) []byte {
+		f, err := view.Folder(path, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := fs.ReadFile(f.FS, f.Weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	want := read(path)
+	for _, f := range p.Files {
+		if !bytes.Equal(read(filepath.Join(dir, f.Name)), want) {
+			t.Errorf("%s has other weights than the whole file", f.Name)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, p.Files[1].Name)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := view.Folder(filepath.Join(dir, p.Files[0].Name), false); err == nil || !strings.Contains(err.Error(), "part is missing") {
+		t.Errorf("without a part: %v", err)
+	}
+}

@@ -44,7 +44,7 @@ func NewDequantizeCommand() *cobra.Command {
 		Long: `Expand a quantized build, ours or another tool's, to a plain checkpoint: every weight as its loaders compute with it, under
 the names and in the shapes of the original architecture, without quantization_config.
 
-BUILD is a folder, a .safetensors file beside its config.json, or a hub id found in the local cache. Without one the
+BUILD is a folder, a .safetensors file beside its config.json, a GGUF file, or a hub id found in the local cache. Without one the
 built-in demo is quantized (awq, group 128), expanded, and measured against the original. With --against ORIGINAL every
 matrix is measured: SQNR in dB, beside the figure that the build's own report states.`,
 		Example: `  dequantize                                      # the whole circle on the demo
@@ -83,6 +83,9 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 	}
 	if err := o.textCheck.check(cmd); err != nil {
 		return err
+	}
+	if o.against != "" && len(args) > 0 && isGGUF(args[0]) {
+		return usagef("--against measures folders, and %s is a GGUF file: the report beside it states what was lost", args[0])
 	}
 	limit, err := parseDelta(o.maxDelta)
 	if err != nil {
