@@ -113,7 +113,7 @@ const (
 	widestFigure  = Figure(-1.23456e-300)
 	widestCheck   = 4096
 
-	widestFallback = fallbackFew + fallbackWorse
+	widestFallback = fallbackFew + fallbackWorse + fallbackPlain
 )
 
 // report fills everything but what only the run knows: digests and noise, for which the widest values stand.

@@ -14,6 +14,7 @@ const solveRows = 64
 const (
 	fallbackFew   = "too few tokens: search"
 	fallbackWorse = "feedback was no better: search"
+	fallbackPlain = "the second moment has no factor: no feedback"
 )
 
 // segment is rows of an item whose inputs are weighed alike.
@@ -136,6 +137,9 @@ func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution,
 		var err error
 		if x.hessian, err = f.hessian(x.moment == in.Received, it.K, group); err != nil {
 			return nil, err
+		}
+		if x.hessian.Plain {
+			s.Fallback = fallbackPlain
 		}
 		if it.Spec.Method == quant.Best && it.K == x.moment.K {
 			if x.shift, err = f.shift(x.moment == in.Received); err != nil {
