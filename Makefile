@@ -46,8 +46,8 @@ kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
 		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism' ./convert; done
 
-# Tests that write build after build; what they look for depends neither on kernels nor on the machine.
-WHOLE = TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
+# Tests that write build after build, and scripts of what takes long; what they look for depends neither on kernels nor on the machine.
+WHOLE = /sensitivity$$|/export$$|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
 
 # Linear algebra against gonum, which is in a module of its own.
 oracle:
