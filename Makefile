@@ -31,12 +31,12 @@ lint:
 	$(TOOLS) staticcheck ./...
 
 race:
-	CGO_ENABLED=1 $(GO) test -race $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -skip '$(SLOW)' $(RACE)
 
 # The generic code alone, as on machines without kernels of their own.
 purego:
 	$(GO) build -tags purego ./...
-	$(GO) test -tags purego -skip '$(WHOLE)' ./...
+	$(GO) test -tags purego -skip '$(SLOW)|$(SCRIPTS)' ./...
 
 # What computes, under every set of kernels that this machine has but the best, which make test runs.
 # Results are not taken from the cache, which does not see a variable that is read before the tests begin. Of convert the
@@ -46,18 +46,20 @@ kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
 		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism' ./convert; done
 
-# Tests that write build after build, and scripts of what takes long; what they look for depends neither on kernels nor on the machine.
-WHOLE = /sensitivity$$|/export$$|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
+# What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the
+# scripts of commands whose arithmetic the packages' own tests cover.
+SLOW = TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
+SCRIPTS = /(bench|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
 
 # Linear algebra against gonum, which is in a module of its own.
 oracle:
 	$(GO) -C internal/linalg/oracle vet ./...
 	$(GO) -C internal/linalg/oracle test ./...
 
-# Needs qemu-aarch64 (Debian: qemu-user). The script of bench is left out: it measures an emulator, for minutes.
+# Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: numbers of threads and int8 inputs are for other targets.
 arm64:
 	GOARCH=arm64 $(GO) vet ./...
-	GOARCH=arm64 TEST_EMULATOR=qemu-aarch64 $(GO) test -exec qemu-aarch64 -skip '/bench$$|$(WHOLE)' ./...
+	GOARCH=arm64 TEST_EMULATOR=qemu-aarch64 $(GO) test -exec qemu-aarch64 -skip '$(SLOW)|$(SCRIPTS)|TestCalibratedDeterminism|TestGGUFDeterminism|TestInt8Inputs' ./...
 
 # Every fuzz target for a few seconds: make fuzz-short FUZZ=60s for longer.
 fuzz-short:
