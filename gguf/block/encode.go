@@ -36,6 +36,16 @@ func encodeLine(g *group, codes []uint8, w, c []float32, values *grid) (d, m flo
 		floor = roundHalf(-g.sumCW / g.sumC)
 	}
 	g.codes(codes, scale, floor)
+	var loss, zeros float64 // where half floats have few digits, rounding may cost more than the weights are
+	for i, x := range w {
+		e := float64(scale*float64(codes[i])) - floor - float64(x)
+		loss += float64(float64(c[i]) * float64(e*e))
+		zeros += float64(float64(c[i]) * float64(float64(x)*float64(x)))
+	}
+	if loss > zeros {
+		clear(codes)
+		return 0, 0
+	}
 	return float32(scale), float32(-floor)
 }
 
