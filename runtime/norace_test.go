@@ -1,4 +1,4 @@
-//go:build !race
+//go:build !race && !arm64
 
 package runtime
 
