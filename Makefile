@@ -56,13 +56,12 @@ oracle:
 	$(GO) -C internal/linalg/oracle vet ./...
 	$(GO) -C internal/linalg/oracle test ./...
 
-# Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: what reads, writes and computes, and not what a whole model runs
-# through, what differs by numbers of threads, or what counts seconds.
-ARM64 = ./asym ./awq ./build ./compressed ./convert ./formats/... ./gguf/... ./gptq ./hf ./internal/half ./internal/kernel ./internal/linalg \
-	./internal/mmap ./internal/stage ./loader ./quant ./runtime ./safetensors ./tokenizer
+# Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: everything but graphs for phones, and what differs by numbers of threads.
+ARM64 = ./asym ./awq ./bench ./build ./calib ./compressed ./convert ./demo ./fidelity ./formats/... ./gguf/... ./gptq ./hf ./internal/... ./loader \
+	./quant ./runtime ./safetensors ./tokenizer
 arm64:
 	GOARCH=arm64 $(GO) vet ./...
-	GOARCH=arm64 $(GO) test -exec qemu-aarch64 -skip '$(SLOW)|TestCalibratedDeterminism|TestGGUFDeterminism|TestHostileChats' $(ARM64)
+	GOARCH=arm64 TEST_EMULATOR=qemu-aarch64 $(GO) test -exec qemu-aarch64 -skip '$(SLOW)|$(SCRIPTS)|TestCalibratedDeterminism|TestGGUFDeterminism|TestInt8Inputs' $(ARM64)
 
 # Every fuzz target for a few seconds: make fuzz-short FUZZ=60s for longer.
 fuzz-short:

@@ -1,4 +1,4 @@
-//go:build !race && !arm64
+//go:build !race
 
 package runtime
 

@@ -1,7 +1,7 @@
-//go:build race || arm64
+//go:build race
 
 package runtime
 
-// every is the distance of the variants that the long tests take: the race detector and emulators make arithmetic twenty times
+// every is the distance of the variants that the long tests take: the race detector makes arithmetic some twenty times
 // slower, and what it looks for does not depend on weights.
 const every = 6
