@@ -82,12 +82,11 @@ func (s *Descent) Sweep(sweeps int) {
 func (s *Descent) sweepRow(r int) (changed bool) {
 	x, k := s.x, s.x.K
 	e, g, codes := s.e[r*k:(r+1)*k], s.g[r*k:(r+1)*k], s.m.Codes[r*k:(r+1)*k]
-	top := float32(int(1)<<s.m.Bits - 1)
 	for c0 := 0; c0 < k; c0 += s.m.Group {
 		f := formOf(s.m, r*s.m.Groups()+c0/s.m.Group)
 		for j := c0; j < min(c0+s.m.Group, k); j++ {
 			q := float32(codes[j])
-			next := kernel.Nearest(q+g[j]/float32(x.h[j*k+j]*f.scale), 0, top)
+			next := f.better(q, g[j], x.h[j*k+j])
 			if next == q {
 				continue
 			}

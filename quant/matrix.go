@@ -59,6 +59,9 @@ type Matrix struct {
 	Zeros  []uint8   // [N, G], of an integer zero; nil otherwise
 	Bias   []float32 // [N, G], the b of a float zero; nil otherwise
 
+	// Blocks is what the format holds of blocks of groups whose scales are chosen together; nil where each stands alone.
+	Blocks *Blocks
+
 	// GroupOf maps a column to its group where that is not k/Group (activation order); nil otherwise.
 	GroupOf []int32 // [K]
 
@@ -100,6 +103,12 @@ func (m *Matrix) Part(row0, n int) *Matrix {
 	p := *m
 	p.N, p.buffer = n, nil
 	p.Codes, p.Scales = m.Codes[row0*m.K:(row0+n)*m.K], m.Scales[row0*g:(row0+n)*g]
+	if b := m.Blocks; b != nil {
+		part := *b
+		size := b.RowBytes(m.K)
+		part.Raw = b.Raw[row0*size : (row0+n)*size]
+		p.Blocks = &part
+	}
 	switch m.Zero {
 	case Integer:
 		p.Zeros = m.Zeros[row0*g : (row0+n)*g]

@@ -1,7 +1,5 @@
 package block
 
-import "encoding/binary"
-
 // simple is a block of 32 with one scale: how it is searched if weights are given.
 type simple struct {
 	values grid
@@ -97,8 +95,7 @@ func encodeQ5_0(dst []byte, src, weights []float32) {
 		} else {
 			putF16(dst, simpleQ5_0.encode(&g, codes[:], w, c))
 		}
-		binary.LittleEndian.PutUint32(dst[2:], highBits(codes[:]))
-		joinHalves(dst[6:], codes[:])
+		joinFive(dst[2:], codes[:])
 	})
 }
 
@@ -130,8 +127,7 @@ func encodeQ5_1(dst []byte, src, weights []float32) {
 		}
 		putF16(dst, d)
 		putF16(dst[2:], m)
-		binary.LittleEndian.PutUint32(dst[4:], highBits(codes[:]))
-		joinHalves(dst[8:], codes[:])
+		joinFive(dst[4:], codes[:])
 	})
 }
 

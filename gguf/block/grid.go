@@ -7,6 +7,7 @@ type Grid struct {
 	Bits   int // of a code
 	Size   int // weights that share a scale
 	Biases bool
+	Levels []uint8 // the codes that there are, ascending; nil: all
 }
 
 // grids are the types whose weights lie evenly, with what takes one block apart.
@@ -14,25 +15,42 @@ var grids = map[Type]struct {
 	Grid
 	split func(codes []uint8, scales, biases []float32, src []byte)
 }{
-	Q4_0: {Grid{4, 32, false}, splitQ4_0},
-	Q4_1: {Grid{4, 32, true}, splitQ4_1},
-	Q5_0: {Grid{5, 32, false}, splitQ5_0},
-	Q5_1: {Grid{5, 32, true}, splitQ5_1},
-	Q8_0: {Grid{8, 32, false}, splitQ8_0},
-	Q2_K: {Grid{2, 16, true}, splitQ2_K},
-	Q3_K: {Grid{3, 16, false}, splitQ3_K},
-	Q4_K: {Grid{4, 32, true}, splitQ4_K},
-	Q5_K: {Grid{5, 32, true}, splitQ5_K},
-	Q6_K: {Grid{6, 16, false}, splitQ6_K},
+	Q4_0: {Grid{4, 32, false, nil}, splitQ4_0},
+	Q4_1: {Grid{4, 32, true, nil}, splitQ4_1},
+	Q5_0: {Grid{5, 32, false, nil}, splitQ5_0},
+	Q5_1: {Grid{5, 32, true, nil}, splitQ5_1},
+	Q8_0: {Grid{8, 32, false, nil}, splitQ8_0},
+	Q2_K: {Grid{2, 16, true, nil}, splitQ2_K},
+	Q3_K: {Grid{3, 16, false, nil}, splitQ3_K},
+	Q4_K: {Grid{4, 32, true, nil}, splitQ4_K},
+	Q5_K: {Grid{5, 32, true, nil}, splitQ5_K},
+	Q6_K: {Grid{6, 16, false, nil}, splitQ6_K},
+
+	IQ4_NL: {Grid{8, 32, false, levelCodes}, splitIQ4_NL},
+	IQ4_XS: {Grid{8, 32, false, levelCodes}, splitIQ4_XS},
 }
+
+// levelCodes are the levels as codes of 8 bits.
+var levelCodes = func() (codes []uint8) {
+	for _, x := range levels {
+		codes = append(codes, uint8(int(x)+128))
+	}
+	return codes
+}()
 
 // Grid returns the grid of the type; there is none for floats and for levels that do not lie evenly.
 func (t Type) Grid() (Grid, bool) {
+	g, ok := t.Codes()
+	return g, ok && g.Levels == nil
+}
+
+// Codes is Grid also for a type with levels: its codes are some of those of 8 bits.
+func (t Type) Codes() (Grid, bool) {
 	g, ok := grids[t]
 	return g.Grid, ok
 }
 
-// Split takes blocks of a type that has a grid apart: a code for every weight, a scale for every Size weights, and as many
+// Split takes blocks of a type that has codes apart: a code for every weight, a scale for every Size weights, and as many
 // biases if the grid has them. The lengths are those that src asks for. Without biases the grid has the very weights that
 // Decode gives; with them a bias is the minimum of Decode's formula brought to the middle code, rounded to float32.
 func (t Type) Split(codes []uint8, scales, biases []float32, src []byte) {
@@ -154,5 +172,27 @@ func splitQ6_K(codes []uint8, scales, _ []float32, src []byte) {
 	splitHalves(codes[128:], src[64:128])
 	for i := range codes {
 		codes[i] |= src[128+i/128*32+i%32] >> (i % 128 / 32 * 2) & 3 << 4
+	}
+}
+
+// splitLevels turns the numbers of 32 levels into codes.
+func splitLevels(codes []uint8, src []byte) {
+	splitHalves(codes, src)
+	for i, q := range codes {
+		codes[i] = levelCodes[q]
+	}
+}
+
+func splitIQ4_NL(codes []uint8, scales, _ []float32, src []byte) {
+	scales[0] = getF16(src)
+	splitLevels(codes, src[2:])
+}
+
+func splitIQ4_XS(codes []uint8, scales, _ []float32, src []byte) {
+	d, high := getF16(src), binary.LittleEndian.Uint16(src[2:])
+	for j := range scales {
+		s := int(src[4+j/2]>>(j%2*4)&15) | int(high>>(2*j)&3<<4)
+		scales[j] = d * float32(s-32)
+		splitLevels(codes[32*j:][:32], src[8+16*j:][:16])
 	}
 }

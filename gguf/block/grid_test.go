@@ -1,17 +1,19 @@
 package block
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"testing"
 )
 
-// TestGrids holds the weights of codes, scales and biases against those of the decoders, for random blocks.
+// TestGrids holds the weights of codes, scales and biases against those of the decoders, for random blocks, and joins the codes
+// with the scales again.
 func TestGrids(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	count := 0
 	for typ := Type(0); typ < 64; typ++ {
-		g, ok := typ.Grid()
+		g, ok := typ.Codes()
 		if !ok {
 			continue
 		}
@@ -51,8 +53,21 @@ func TestGrids(t *testing.T) {
 				t.Fatalf("%s: weight %d is %v, want %v", typ, i, got, want[i])
 			}
 		}
+		back, least := bytes.Clone(src), make([]uint8, n)
+		for i := range least {
+			if g.Levels != nil {
+				least[i] = g.Levels[0]
+			}
+		}
+		typ.Join(back, least)
+		if bytes.Equal(back, src) {
+			t.Errorf("%s: other codes, the same blocks", typ)
+		}
+		if typ.Join(back, codes); !bytes.Equal(back, src) {
+			t.Errorf("%s: the codes come back as other blocks", typ)
+		}
 	}
-	if count != 10 {
-		t.Errorf("%d types have a grid, want 10", count)
+	if count != 12 {
+		t.Errorf("%d types have codes, want 12", count)
 	}
 }

@@ -185,7 +185,7 @@ func encodeQ2_K(dst []byte, src, weights []float32) {
 		for j := range 16 {
 			dst[j] = uint8(r.best.sc[j]) | uint8(r.best.mn[j])<<4
 		}
-		joinPairs(dst[16:80], &q)
+		joinPairs(dst[16:80], q[:])
 		putF16(dst[80:], float32(r.best.d))
 		putF16(dst[82:], float32(r.best.dmin))
 		weights = after(weights)
@@ -199,9 +199,7 @@ func encodeQ4_K(dst []byte, src, weights []float32) {
 		r.search(src[:256], weights)
 		r.codes(&q)
 		r.header(dst)
-		for j := 0; j < 256; j += 64 {
-			joinHalves(dst[16+j/2:][:32], q[j:])
-		}
+		joinRuns(dst[16:], q[:])
 		weights = after(weights)
 	}
 }
@@ -213,10 +211,7 @@ func encodeQ5_K(dst []byte, src, weights []float32) {
 		r.search(src[:256], weights)
 		r.codes(&q)
 		r.header(dst)
-		joinBits(dst[16:48], &q, 4)
-		for j := 0; j < 256; j += 64 {
-			joinHalves(dst[48+j/2:][:32], q[j:])
-		}
+		joinQ5_K(dst, q[:])
 		weights = after(weights)
 	}
 }

@@ -115,8 +115,7 @@ func encodeQ3_K(dst []byte, src, weights []float32) {
 	for ; len(src) > 0; dst, src = dst[110:], src[256:] {
 		r.search(src[:256], weights)
 		r.codes(&q)
-		joinBits(dst[:32], &q, 2)
-		joinPairs(dst[32:96], &q)
+		joinQ3_K(dst, q[:])
 		p := dst[96:108]
 		clear(p)
 		for j := range 16 {
@@ -131,16 +130,11 @@ func encodeQ3_K(dst []byte, src, weights []float32) {
 
 func encodeQ6_K(dst []byte, src, weights []float32) {
 	r := scalesQ6_K
-	var q, high [256]uint8
+	var q [256]uint8
 	for ; len(src) > 0; dst, src = dst[210:], src[256:] {
 		r.search(src[:256], weights)
 		r.codes(&q)
-		for i, x := range q {
-			high[i] = x >> 4
-		}
-		joinHalves(dst[:64], q[:128])
-		joinHalves(dst[64:128], q[128:])
-		joinPairs(dst[128:192], &high)
+		joinQ6_K(dst, q[:])
 		for j := range 16 {
 			dst[192+j] = uint8(int8(r.best.sc[j]))
 		}
