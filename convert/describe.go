@@ -18,7 +18,10 @@ func (p *Plan) Costs() map[string]int64 {
 
 // cost returns the input bytes of an item.
 func (p *Plan) cost(it *Item) int64 {
-	x, _ := p.Source.Set.Lookup(it.Tensor.Source)
+	x, ok := p.Source.Set.Lookup(it.Tensor.Source)
+	if !ok {
+		return 0 // it is computed
+	}
 	return it.Tensor.Elements() * int64(x.DType.Bits()) / 8
 }
 

@@ -1,9 +1,11 @@
 package convert
 
 import (
-	"context"
+	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -15,6 +17,9 @@ import (
 	"nibble/gguf/mix"
 	"nibble/gguf/names"
 	"nibble/hf"
+	"nibble/loader"
+	"nibble/quant"
+	"nibble/safetensors"
 	"nibble/tokenizer"
 )
 
@@ -25,7 +30,11 @@ type GGUFSettings struct {
 	Name        string               // of the model
 	Weights     map[string][]float32 // of the columns by tensor, one behind the other for every expert; nil: none
 	WeightsFrom string               // where they come from, for the report
-	Calibration *Calibration         // makes the weights; nil: they are as given
+	Method      string               // quant.Search, or one that passes errors on; "" is search
+	Calibration *Calibration         // what the method looks at; nil: the weights alone
+	Measured    bool                 // the report will say how the build did on a text
+	MaxShard    int64                // bytes of tensors in a file; 0: there is one
+	MaxMemory   int64                // 0: no limit
 	Threads     int
 }
 
@@ -36,9 +45,11 @@ type GGUFPlan struct {
 	Out     string // the file
 	Tensors []GGUFTensor
 	File    *gguf.Plan
-	Files   []File // the file and the report beside it
+	Files   []File // the files, and the report beside them
 	Params  int64  // weights of the source
 	Notes   []string
+
+	plan *Plan // of the work
 }
 
 // GGUFTensor is a tensor of the file.
@@ -55,6 +66,12 @@ func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 	base, ok := strings.CutSuffix(filepath.Base(out), ".gguf")
 	if !ok || base == "" {
 		return nil, fmt.Errorf("convert: %s: the name of a GGUF file ends in .gguf", out)
+	}
+	s.Method = cmp.Or(s.Method, quant.Search)
+	if m := (quant.Spec{Method: s.Method}); s.Method != quant.Search && (!m.FeedsBack() || m.Scales()) {
+		return nil, fmt.Errorf("convert: method %q in a GGUF file: it can be %q, %q or %q", s.Method, quant.Search, quant.GPTQ, quant.Best)
+	} else if m.FeedsBack() && s.Calibration == nil {
+		return nil, fmt.Errorf("convert: method %q needs calibration", s.Method)
 	}
 	p := &GGUFPlan{GGUFSettings: s, Source: src, Out: out}
 	metadata, notes, err := names.Settings(src.Arch)
@@ -77,16 +94,86 @@ func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 		return nil, err
 	}
 	specs := p.choose(metadata[0].Value.(string), list)
-	if p.File, err = gguf.NewPlan(base, append(metadata, vocabulary...), specs, 0); err != nil {
+	if p.File, err = gguf.NewPlan(base, append(metadata, vocabulary...), specs, s.MaxShard); err != nil {
 		return nil, err
 	}
 	for i := range src.Tensors {
 		p.Params += src.Tensors[i].Elements()
 	}
-	p.Files = []File{{base + ".gguf", p.File.Files[0].Size}}
+	for _, f := range p.File.Files {
+		p.Files = append(p.Files, File{f.Name, f.Size})
+	}
+	if err := p.items(); err != nil {
+		return nil, err
+	}
 	size, err := p.reportSize()
 	p.Files = append(p.Files, File{base + reportSuffix, size})
+	p.plan.Files = p.Files
 	return p, err
+}
+
+// items lists the work: a matrix or vector of the source, or a computed tensor, each.
+func (p *GGUFPlan) items() error {
+	p.plan = &Plan{Settings: Settings{Calibration: p.Calibration, Measured: p.Measured, MaxMemory: p.MaxMemory, Threads: p.Threads},
+		Source: p.Source, Params: p.Params, gguf: p}
+	for i := range p.Tensors {
+		t := &p.Tensors[i]
+		size := blockBytes(t.Type, t.Shape)
+		if len(t.Sources) == 0 {
+			it := Item{Outputs: part(t.Name, size), place: &place{tensor: t}}
+			it.Name = t.Name
+			p.plan.Items = append(p.plan.Items, it)
+			continue
+		}
+		size /= int64(len(t.Sources))
+		for j, s := range t.Sources {
+			it := Item{Tensor: *s, Outputs: part(t.Name, size), place: &place{t, j, int64(j) * size}}
+			if it.Name = s.Name; len(s.Shape) >= 2 {
+				it.Module = loader.NewModule(s)
+				it.Name = s.Name
+				it.Spec, it.solve = blockSpec(t.Type, p.Method), it.place.solve
+				var err error
+				if it.rows, err = newRows(p.Source.Model, *s); err != nil {
+					return err
+				}
+			}
+			p.plan.Items = append(p.plan.Items, it)
+		}
+	}
+	if err := p.plan.memory(); err != nil {
+		return err
+	}
+	p.Threads = p.plan.Threads
+	return nil
+}
+
+// part is the output of an item: so many bytes of a tensor.
+func part(name string, size int64) []safetensors.Spec {
+	return []safetensors.Spec{{Name: name, DType: safetensors.U8, Shape: []int{int(size)}}}
+}
+
+// blockBytes returns the bytes of a tensor.
+func blockBytes(t codec.Type, shape []int) int64 {
+	n := int64(t.Bytes())
+	for i, d := range shape {
+		if i == len(shape)-1 {
+			d /= t.Size()
+		}
+		n *= int64(d)
+	}
+	return n
+}
+
+// digest writes what decides the file, apart from the source.
+func (p *GGUFPlan) digest(w io.Writer) {
+	for _, f := range p.File.Files {
+		fmt.Fprintf(w, "%s %x\n", f.Name, sha256.Sum256(f.Header))
+	}
+	for _, t := range p.Tensors {
+		for _, x := range p.Weights[t.Name] {
+			fmt.Fprintf(w, "%x ", math.Float32bits(x))
+		}
+	}
 }
 
 // tokenizer returns the entries of the tokenizer. A model without files of one gets an entry that says so.
@@ -151,27 +238,10 @@ func (p *GGUFPlan) BitsPerWeight() float64 { return 8 * float64(p.File.Bytes) / 
 func (p *GGUFPlan) Bytes() int64 { return totalSize(p.Files) }
 
 // Costs returns the input bytes of every job, by name, for a progress display.
-func (p *GGUFPlan) Costs() map[string]int64 {
-	costs := map[string]int64{}
-	for i := range p.Tensors {
-		for _, s := range p.Tensors[i].Sources {
-			x, _ := p.Source.Set.Lookup(s.Source)
-			costs[s.Name] = s.Elements() * int64(x.DType.Bits()) / 8
-		}
-	}
-	return costs
-}
+func (p *GGUFPlan) Costs() map[string]int64 { return p.plan.Costs() }
 
 // Layers names the part of the model that a job belongs to.
-func (p *GGUFPlan) Layers() map[string]string {
-	layers := map[string]string{}
-	for i := range p.Tensors {
-		for _, s := range p.Tensors[i].Sources {
-			layers[s.Name] = layerName(s)
-		}
-	}
-	return layers
-}
+func (p *GGUFPlan) Layers() map[string]string { return p.plan.Layers() }
 
 // checkWeights refuses weights that do not fit the tensors.
 func (p *GGUFPlan) checkWeights() error {
@@ -197,20 +267,4 @@ func (p *GGUFPlan) checkWeights() error {
 		return errors.New("convert: the weights of columns are for none of the model's tensors")
 	}
 	return nil
-}
-
-// hashes returns the SHA-256 of the source's files.
-func (p *GGUFPlan) hashes(ctx context.Context) (map[string]string, error) {
-	sums := map[string]string{}
-	for _, f := range p.Source.Stored() {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		sum, err := hashFile(p.Source.FS, f.Name)
-		if err != nil {
-			return nil, err
-		}
-		sums[f.Name] = sum
-	}
-	return sums, nil
 }

@@ -1,10 +1,12 @@
 package convert
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
 	codec "nibble/gguf/block"
+	"nibble/hf"
 	"nibble/internal/version"
 	"nibble/quant"
 )
@@ -12,9 +14,15 @@ import (
 // reportSuffix is what the name of the report beside a GGUF file ends in, in place of .gguf.
 const reportSuffix = ".report.json"
 
-// report is the report of a file; without noise the widest figures stand in it.
-func (p *GGUFPlan) report(noise map[string][]quant.Noise, sums map[string]string) *Report {
+// report is the report of a file; without outcomes the widest figures stand in it.
+func (p *GGUFPlan) report(outcomes map[string]*outcome, sums map[string]string) *Report {
 	flags := map[string]any{"format": "gguf", "type": p.Mix.Name}
+	if p.Method != quant.Search {
+		flags["method"] = p.Method
+	}
+	if p.Calibration != nil && p.Calibration.Independent {
+		flags["independent"] = true
+	}
 	if p.Pure {
 		flags["pure"] = true
 	}
@@ -46,21 +54,23 @@ func (p *GGUFPlan) report(noise map[string][]quant.Noise, sums map[string]string
 		SQNR: widestDecibel, SQNRMin: widestDecibel}
 	var all quant.Noise
 	worst := math.Inf(1)
-	for i, t := range p.Tensors {
+	for _, t := range p.Tensors {
 		if len(t.Shape) < 2 || len(t.Sources) == 0 {
 			continue
 		}
-		x := ReportTensor{Name: t.Name, Source: t.Sources[0].Name, Shape: t.Shape, Method: t.Type.String(), Bytes: p.File.Files[0].Tensors[i].Bytes}
+		x := ReportTensor{Name: t.Name, Source: t.Sources[0].Name, Shape: t.Shape, Method: t.Type.String(), Bytes: blockBytes(t.Type, t.Shape)}
 		if t.Type.Size() > 1 {
 			for _, s := range t.Sources {
 				r.Totals.Quantized += s.Elements()
 			}
 			db, most := widestDecibel, widestFigure
-			if noise != nil {
-				var n quant.Noise
-				for _, part := range noise[t.Name] {
-					n.Merge(part)
-				}
+			if p.Method != quant.Search {
+				loss := widestFigure
+				x.Loss, x.Fallback = &loss, widestFallback
+			}
+			if outcomes != nil {
+				n, loss, fallback := merged(t.Sources, outcomes)
+				x.Loss, x.Fallback = loss, fallback
 				db, most = Decibel(n.SQNR()), Figure(n.Max)
 				all.Merge(n)
 				if n.SQNR() < worst {
@@ -73,10 +83,30 @@ func (p *GGUFPlan) report(noise map[string][]quant.Noise, sums map[string]string
 		}
 		r.Tensors = append(r.Tensors, x)
 	}
-	if noise != nil {
+	if outcomes != nil {
 		r.Totals.SQNR, r.Totals.SQNRMin = Decibel(all.SQNR()), Decibel(worst)
 	}
 	return r
+}
+
+// merged sums up what became of the matrices of a tensor: the loss is the mean of theirs, the fallback the first.
+func merged(sources []*hf.Tensor, outcomes map[string]*outcome) (n quant.Noise, loss *Figure, fallback string) {
+	var sum Figure
+	count := 0
+	for _, s := range sources {
+		o := outcomes[s.Name]
+		n.Merge(*o.Noise)
+		if o.Loss != nil {
+			sum += Figure(*o.Loss)
+			count++
+		}
+		fallback = cmp.Or(fallback, o.Fallback)
+	}
+	if count > 0 {
+		sum /= Figure(count)
+		loss = &sum
+	}
+	return n, loss, fallback
 }
 
 // reportSize is the length of a report in which every figure takes its widest form.
@@ -85,6 +115,10 @@ func (p *GGUFPlan) reportSize() (int64, error) {
 	for _, f := range p.Source.Stored() {
 		sums[f.Name] = strings.Repeat("0", 64)
 	}
-	raw, err := p.report(nil, sums).encode(0)
+	r := p.report(nil, sums)
+	if p.Measured {
+		r.Check = strings.Repeat(" ", widestCheck)
+	}
+	raw, err := r.encode(0)
 	return int64(len(raw)), err
 }

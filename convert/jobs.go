@@ -41,6 +41,8 @@ func (r *Run) jobs() []*job {
 			continue
 		}
 		switch {
+		case it.place != nil:
+			jobs = append(jobs, r.blocks(it))
 		case it.Spec != nil:
 			jobs = append(jobs, r.quantized(it))
 		case it.rows != nil:
@@ -181,11 +183,15 @@ func (r *Run) crc(it *Item) (uint32, error) {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	buf := make([]byte, 256<<10)
 	crc := uint32(0)
+	var first int64
+	if it.place != nil {
+		first = it.place.first
+	}
 	for _, o := range it.Outputs {
 		size := bytesOf(o)
 		for off := int64(0); off < size; off += int64(len(buf)) {
 			p := buf[:min(int64(len(buf)), size-off)]
-			if err := r.out.ReadAt(o.Name, p, off); err != nil {
+			if err := r.out.ReadAt(o.Name, p, first+off); err != nil {
 				return 0, err
 			}
 			crc = crc32.Update(crc, table, p)

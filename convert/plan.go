@@ -56,15 +56,17 @@ type Plan struct {
 	Params  int64  // weights of the source, tied ones once
 	Notes   []string
 
-	texts []text // config.json and what else is known by now
-	strip int64  // weights in a strip
+	gguf  *GGUFPlan // the file that is written; nil: a folder
+	texts []text    // config.json and what else is known by now
+	strip int64     // weights in a strip
 }
 
 // Item is a tensor of the source, or a part of one, on its way to the output.
 type Item struct {
 	loader.Module
 	Tensor  hf.Tensor          // where it comes from
-	Outputs []safetensors.Spec // tensors it becomes
+	Outputs []safetensors.Spec // tensors it becomes, or parts of them
+	place   *place             // of the one output in a GGUF file; nil: in a folder
 	Reason  string             // why a matrix is not quantized; "" for what never is
 	solve   quant.Solver
 	rows    *rows

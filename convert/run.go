@@ -13,6 +13,7 @@ import (
 
 	"nibble/build"
 	"nibble/calib"
+	"nibble/gguf"
 	"nibble/internal/stage"
 	"nibble/internal/version"
 	"nibble/safetensors"
@@ -31,13 +32,20 @@ type Run struct {
 	Stage   Stage                    // told what calibration is about; may be nil
 
 	dir       *stage.Dir
-	out       *safetensors.Writer
+	out       output
 	journal   *journal
 	done      map[string]entry // finished before this run
 	outcomes  map[string]*outcome
 	sums      map[string]string // SHA-256 of the source's files
 	sequences *calib.Sequences
 	scaled    map[*Item]*scaling // items that are not as in the source
+}
+
+// output are the files that a plan lays out.
+type output interface {
+	WriteAt(tensor string, p []byte, off int64) error
+	ReadAt(tensor string, p []byte, off int64) error
+	Close() error
 }
 
 // Stage is told which matrices of a layer, -1 for the head, are calibrated next, and the mean loss of those before: the squared
@@ -90,22 +98,11 @@ func finish(ctx context.Context, dir *stage.Dir, err error) error {
 }
 
 func (r *Run) quantize(ctx context.Context, check func(dir string) (any, error)) (*Report, error) {
-	defer r.out.Close()
 	defer r.journal.close()
-	r.outcomes, r.sums = map[string]*outcome{}, map[string]string{}
-	jobs := r.jobs()
-	if r.Started != nil {
-		r.Started(r.Resumed, r.Resumed+len(jobs))
-	}
-	if err := run(ctx, jobs, r.Threads, r.Progress); err != nil {
+	if err := r.work(ctx); err != nil {
 		return nil, err
 	}
-	if r.Calibration != nil {
-		if err := r.calibrate(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if err := errors.Join(r.out.Close(), writeFiles(r.dir.Path(), r.Source.Model, r.texts)); err != nil {
+	if err := writeFiles(r.dir.Path(), r.Source.Model, r.texts); err != nil {
 		return nil, err
 	}
 	report := r.report(r.outcomes, r.sums)
@@ -130,6 +127,25 @@ func (r *Run) quantize(ctx context.Context, check func(dir string) (any, error))
 		return nil, err
 	}
 	return report, r.dir.Commit()
+}
+
+// work writes the weights, as far as that is not done.
+func (r *Run) work(ctx context.Context) error {
+	defer r.out.Close()
+	r.outcomes, r.sums = map[string]*outcome{}, map[string]string{}
+	jobs := r.jobs()
+	if r.Started != nil {
+		r.Started(r.Resumed, r.Resumed+len(jobs))
+	}
+	if err := run(ctx, jobs, r.Threads, r.Progress); err != nil {
+		return err
+	}
+	if r.Calibration != nil {
+		if err := r.calibrate(ctx); err != nil {
+			return err
+		}
+	}
+	return r.out.Close()
 }
 
 // open takes the unfinished folder, new or as an earlier run left it.
@@ -169,7 +185,12 @@ func (r *Run) create() error {
 	if err != nil {
 		return err
 	}
-	if r.out, err = safetensors.Create(r.dir.Path(), r.Weights); err != nil {
+	if r.gguf != nil {
+		r.out, err = gguf.Create(r.dir.Path(), r.gguf.File)
+	} else {
+		r.out, err = safetensors.Create(r.dir.Path(), r.Weights)
+	}
+	if err != nil {
 		return err
 	}
 	r.journal, err = createJournal(filepath.Join(r.dir.Path(), journalName), digest)
@@ -184,7 +205,12 @@ func (r *Run) resume() error {
 	if r.journal, r.done, err = resumeJournal(filepath.Join(r.dir.Path(), journalName), digest); err != nil {
 		return err
 	}
-	if r.out, err = safetensors.Reopen(r.dir.Path(), r.Weights); err != nil {
+	if r.gguf != nil {
+		r.out, err = gguf.Reopen(r.dir.Path(), r.gguf.File)
+	} else {
+		r.out, err = safetensors.Reopen(r.dir.Path(), r.Weights)
+	}
+	if err != nil {
 		r.journal.close()
 		return err
 	}
@@ -210,8 +236,12 @@ func (r *Run) digest() (string, error) {
 	for _, t := range r.texts {
 		fmt.Fprintf(h, "%s %d %s\n", t.name, len(t.content), t.content)
 	}
-	for _, f := range r.Weights.Files {
-		fmt.Fprintf(h, "%s %x\n", f.Name, sha256.Sum256(f.Header))
+	if r.gguf != nil {
+		r.gguf.digest(h)
+	} else {
+		for _, f := range r.Weights.Files {
+			fmt.Fprintf(h, "%s %x\n", f.Name, sha256.Sum256(f.Header))
+		}
 	}
 	for i := range r.Items {
 		it := &r.Items[i]

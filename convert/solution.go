@@ -118,12 +118,19 @@ func (p *Plan) segments(in *calib.Input, it *Item) []segment {
 	return []segment{{rows: it.N, moment: in.Plain}}
 }
 
+// matrix is an empty one of n rows.
+func (it *Item) matrix(n int) *quant.Matrix {
+	if it.place != nil {
+		return it.place.matrix(n, it.K)
+	}
+	return quant.NewMatrix(n, it.K, it.Spec.Bits, it.Spec.GroupSize(it.K), it.Spec.Zero)
+}
+
 // prepare finds what the solver needs of an item.
 func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution, error) {
 	s := &solution{it: it, blocks: make([]quant.Noise, (it.N+block-1)/block)}
 	s.segments = c.segments(in, it)
-	group := it.Spec.GroupSize(it.K)
-	s.m = quant.NewMatrix(it.N, it.K, it.Spec.Bits, group, it.Spec.Zero)
+	s.m = it.matrix(it.N)
 	if !it.Spec.FeedsBack() {
 		return s, nil
 	}
@@ -135,7 +142,7 @@ func (c *calibration) prepare(in *calib.Input, f *factors, it *Item) (*solution,
 	for i := range s.segments {
 		x := &s.segments[i]
 		var err error
-		if x.hessian, err = f.hessian(x.moment == in.Received, it.K, group); err != nil {
+		if x.hessian, err = f.hessian(x.moment == in.Received, it.K, s.m.Unit()); err != nil {
 			return nil, err
 		}
 		if x.hessian.Plain {
@@ -176,7 +183,7 @@ func (c *calibration) solving(s *solution) []*job {
 			d := x.hessian.Descend(m, weights)
 			d.Sweep(2)
 			if i := first + row0/solveRows; i%sampled == 0 {
-				plain := quant.NewMatrix(rows, m.K, m.Bits, m.Group, m.Zero)
+				plain := m.Like(rows, m.K)
 				defer plain.Recycle()
 				s.it.solve(plain, weights, x.weigh(s.it))
 				s.losses[i] = losses{d.Loss(), x.hessian.Descend(plain, weights).Loss(), x.hessian.Energy(weights, rows)}
@@ -242,6 +249,9 @@ func (c *calibration) storing(s *solution) *job {
 					return err
 				}
 				account(w, s.m.Part(row0+at, n), weights, s.blocks, row0+at)
+			}
+			if it.place != nil {
+				return c.pack(it, s.m.Part(row0, rows), row0)
 			}
 			return c.Format.Pack(*it.Spec, c.Options, s.m.Part(row0, rows), row0, it.N, put)
 		},

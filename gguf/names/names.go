@@ -43,6 +43,16 @@ func (t *Tensor) Row(r, rows int) int {
 	return r - in + in/2 + in%2*(d/2)
 }
 
+// Place is the inverse of Row: the row of the tensor that is row r of the source.
+func (t *Tensor) Place(r, rows int) int {
+	if t.Heads == 0 {
+		return r
+	}
+	d := rows / t.Heads
+	in := r % d
+	return r - in + 2*(in%(d/2)) + in/(d/2)
+}
+
 // roles has the name of each role; layers' are preceded by "blk.N.".
 var roles = map[hf.Role]string{
 	hf.Embedding: "token_embd", hf.Position: "position_embd", hf.FinalNorm: "output_norm", hf.Head: "output",

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -13,10 +16,13 @@ import (
 	"nibble/build"
 	"nibble/calib"
 	"nibble/convert"
+	"nibble/fidelity"
 	"nibble/gguf/block"
 	"nibble/gguf/imatrix"
 	"nibble/gguf/mix"
+	"nibble/hf"
 	"nibble/internal/stage"
+	"nibble/quant"
 )
 
 // ggufFormat is the name of the format that is a file and not a folder.
@@ -54,7 +60,7 @@ func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
 // ggufFlags are the flags that mean something with --format gguf.
 var ggufFlags = []string{"format", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "allow-requantize",
 	"output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab", "calib", "calib-field", "samples", "seqlen", "calib-seed",
-	"calib-pack", "calib-chat", "calib-cache"}
+	"calib-pack", "calib-chat", "calib-cache", "independent", "method", "resume", "max-memory", "max-shard-size", "check", "activations", "check-windows"}
 
 // ggufSettings turns flags into settings.
 func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name string) (s convert.GGUFSettings, err error) {
@@ -89,18 +95,25 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 		}
 		s.Rules = append(s.Rules, mix.Rule{Match: re, Type: *t})
 	}
+	if s.MaxShard, s.MaxMemory, err = o.ggufSizes(cmd); err != nil {
+		return s, err
+	}
+	s.Method, s.Measured = o.method, o.textCheck.text != ""
+	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
+		return s, err
+	}
+	c := convert.Settings{Spec: quant.Spec{Method: o.method}}
+	if o.method != quant.Search && (!c.Spec.FeedsBack() || c.Spec.Scales()) {
+		return s, usagef("--method %s: with --format gguf it can be %s, %s or %s", o.method, quant.Search, quant.GPTQ, quant.Best)
+	}
 	if g.imatrix != "" {
-		if o.calibration.Source != "" {
-			return s, usagef("--imatrix and --calib exclude each other")
+		if o.calibration.Source != "" || c.Spec.Calibrated() {
+			return s, usagef("--imatrix has weights of columns and no more: it excludes --calib and --method %s", quant.GPTQ)
 		}
 		s.WeightsFrom = filepath.Base(g.imatrix)
 		s.Weights, err = imatrix.Read(g.imatrix)
 		return s, inputError(err)
 	}
-	if o.calibration.Source == "" {
-		return s, nil
-	}
-	var c convert.Settings
 	err = o.calibrate(cmd, b, &c)
 	s.Calibration = c.Calibration
 	return s, err
@@ -136,19 +149,41 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 		notes(cmd, plan.Notes)
 		return printGGUFPlan(cmd, o, plan)
 	}
-	report := filepath.Join(filepath.Dir(o.out), plan.Files[1].Name)
-	if err := stage.CheckFiles(o.out, []string{report}, b.Path, o.overwrite); err != nil {
+	var files []string
+	for _, f := range plan.Files {
+		files = append(files, filepath.Join(filepath.Dir(o.out), f.Name))
+	}
+	if err := stage.CheckFiles(o.out, files, b.Path, o.mode()); err != nil {
 		return err
+	}
+	if plan.MaxMemory > 0 {
+		debug.SetMemoryLimit(plan.MaxMemory)
 	}
 	layers := plan.Layers()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
-	r := &convert.GGUFRun{GGUFPlan: plan, Overwrite: o.overwrite, Progress: show.report, Stage: show.stage,
+	r := &convert.GGUFRun{GGUFPlan: plan, Mode: o.mode(), Progress: show.report, Stage: show.stage, Started: o.started(cmd),
 		Loaded: func(s *calib.Sequences) {
 			if !o.quiet {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), s)
 				notes(cmd, s.Notes)
 			}
 		}}
+	r.Check = func(file string) (any, error) {
+		x, err := reopened(cmd.Context(), file)
+		if err != nil {
+			return nil, err
+		}
+		defer x.Set.Close()
+		if o.textCheck.text == "" {
+			return nil, nil
+		}
+		show.finish()
+		c, err := o.textCheck.compare(cmd, o.common, b, x)
+		if err != nil {
+			return nil, &convert.Unmeasured{Err: err}
+		}
+		return c, nil
+	}
 	done, err := r.Quantize(cmd.Context())
 	show.finish()
 	if err != nil {
@@ -164,6 +199,9 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	}
 	w, t := cmd.OutOrStdout(), done.Totals
 	printFiles(w, plan.Files)
+	if c, ok := done.Check.(*fidelity.Comparison); ok {
+		fmt.Fprintln(w, verdict(c, "source"))
+	}
 	fmt.Fprintf(w, "%s: %s, %.4f bits per weight", o.out, s.Mix.Name, t.BitsPerWeight)
 	if t.Quantized > 0 {
 		fmt.Fprintf(w, ", SQNR %.2f dB (lowest %.2f dB: %s)", float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
@@ -172,19 +210,47 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	return nil
 }
 
+// ggufSizes reads the most bytes of tensors in a file, by default all of them, and of memory.
+func (o *quantizeOptions) ggufSizes(cmd *cobra.Command) (shard, memory int64, err error) {
+	if cmd.Flags().Changed("max-shard-size") {
+		if shard, err = parseSize("max-shard-size", o.maxShard); err != nil {
+			return 0, 0, err
+		}
+	}
+	if o.memory != "" {
+		memory, err = parseSize("max-memory", o.memory)
+	}
+	return shard, memory, err
+}
+
+// reopened opens a file that was just written as a stranger's. The caller closes the build.
+func reopened(ctx context.Context, file string) (*build.Build, error) {
+	f, _, err := openGGUF(file, false)
+	if err != nil {
+		return nil, fmt.Errorf("the output does not open again: %w", err)
+	}
+	b, err := build.Open(f, hf.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("the output does not open again: %w", err)
+	}
+	return b, nil
+}
+
 // printGGUFPlan prints a dry run.
 func printGGUFPlan(cmd *cobra.Command, o *quantizeOptions, p *convert.GGUFPlan) error {
 	type tensor struct {
 		Name   string `json:"name"`
 		Type   string `json:"type"`
 		Shape  []int  `json:"shape"`
-		Offset int64  `json:"offset"` // from the start of the file
+		Offset int64  `json:"offset"` // from the start of its file
 		Bytes  int64  `json:"bytes"`
 	}
 	if o.json {
 		var tensors []tensor
-		for _, t := range p.File.Files[0].Tensors {
-			tensors = append(tensors, tensor{t.Name, t.Type.String(), t.Shape, t.Offset, t.Bytes})
+		for _, f := range p.File.Files {
+			for _, t := range f.Tensors {
+				tensors = append(tensors, tensor{t.Name, t.Type.String(), t.Shape, t.Offset, t.Bytes})
+			}
 		}
 		return printJSON(cmd, struct {
 			Output        string         `json:"output"`

@@ -241,15 +241,20 @@ func (o *quantizeOptions) requantizes(args []string) error {
 	return inputError(err)
 }
 
+// started tells what an interrupted run left.
+func (o *quantizeOptions) started(cmd *cobra.Command) func(finished, all int) {
+	return func(finished, all int) {
+		if finished > 0 && !o.quiet {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d of %d tensors and files were finished by the interrupted run\n", cmd.Name(), finished, all)
+		}
+	}
+}
+
 // write does what was planned and prints the outcome.
 func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	layers := plan.Layers()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
-	r := &convert.Run{Plan: plan, Out: o.out, Mode: o.mode(), Progress: show.report, Started: func(finished, all int) {
-		if finished > 0 && !o.quiet {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d of %d tensors and files were finished by the interrupted run\n", cmd.Name(), finished, all)
-		}
-	}}
+	r := &convert.Run{Plan: plan, Out: o.out, Mode: o.mode(), Progress: show.report, Started: o.started(cmd)}
 	r.Stage = show.stage
 	r.Loaded = func(s *calib.Sequences) {
 		if !o.quiet {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// CheckFiles is Check for an output of files: out, and others beside it. What an interrupted run left is in nobody's way.
-func CheckFiles(out string, others []string, input string, overwrite bool) error {
+// CheckFiles is Check for an output of files: out, by whose name the unfinished folder goes, and others beside it.
+func CheckFiles(out string, others []string, input string, mode Mode) error {
 	if input != "" {
 		switch inside, err := within(out, input); {
 		case err != nil:
@@ -26,18 +26,11 @@ func CheckFiles(out string, others []string, input string, overwrite bool) error
 			return err
 		case !info.Mode().IsRegular():
 			return fmt.Errorf("output %s exists and is not a file", name)
-		case !overwrite:
+		case mode != Overwrite:
 			return fmt.Errorf("output %s exists; --overwrite replaces it", name)
 		}
 	}
-	ours, err := unfinished(out + Suffix)
-	if err == nil && !ours {
-		return fmt.Errorf("%s is in the way, and no run of this program left it; move it away", out+Suffix)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return checkUnfinished(out+Suffix, mode)
 }
 
 // CommitFiles makes files of the unfinished folder durable, moves them beside it, the first one last, and removes the

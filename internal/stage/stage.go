@@ -65,14 +65,19 @@ func Check(out, input string, mode Mode) error {
 			return err
 		}
 	}
-	switch ours, err := unfinished(out + Suffix); {
+	return checkUnfinished(out+Suffix, mode)
+}
+
+// checkUnfinished refuses what is in the way of an unfinished folder.
+func checkUnfinished(path string, mode Mode) error {
+	switch ours, err := unfinished(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	case !ours:
-		return fmt.Errorf("%s is in the way, and no run of this program left it; move it away", out+Suffix)
+		return fmt.Errorf("%s is in the way, and no run of this program left it; move it away", path)
 	case mode == Fresh:
-		return fmt.Errorf("%s is left from an interrupted run; --resume continues it, --overwrite starts again", out+Suffix)
+		return fmt.Errorf("%s is left from an interrupted run; --resume continues it, --overwrite starts again", path)
 	}
 	return nil
 }
