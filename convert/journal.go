@@ -62,11 +62,14 @@ func readJournal(r io.Reader) (plan string, done map[string]entry, size int64, e
 			}
 			plan = head.Plan
 		} else {
-			var e entry
+			e := entry{outcome: new(outcome)} // the decoder could not make one of a type that is not exported
 			dec := json.NewDecoder(bytes.NewReader(line))
 			dec.DisallowUnknownFields()
 			if dec.Decode(&e) != nil || e.Job == "" {
 				return plan, done, size, nil
+			}
+			if e.Noise == nil {
+				e.outcome = nil
 			}
 			done[e.Job] = e
 		}

@@ -2,8 +2,35 @@ package convert
 
 import (
 	"bytes"
+	"path/filepath"
 	"testing"
+
+	"nibble/quant"
 )
+
+// What a journal says of a matrix comes back, and what follows it counts, too.
+func TestJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, err := createJournal(path, "ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss := 0.25
+	for _, e := range []entry{{Job: "matrix", CRC: 7, outcome: &outcome{Noise: &quant.Noise{Signal: 2, Error: 1, Count: 3}, Loss: &loss}}, {Job: "norm", CRC: 8}} {
+		if err := j.line(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.close()
+	j, done, err := resumeJournal(path, "ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	if m := done["matrix"]; len(done) != 2 || m.CRC != 7 || m.outcome == nil || *m.Loss != 0.25 || m.Noise.Signal != 2 || done["norm"].outcome != nil {
+		t.Errorf("the journal has %+v", done)
+	}
+}
 
 // Whatever a journal holds, what counts as whole is a prefix that reads the same again.
 func FuzzJournal(f *testing.F) {
