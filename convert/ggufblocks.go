@@ -105,12 +105,16 @@ func (r *Run) blocks(it *Item) *job {
 			return err
 		}
 		size := it.K / t.Type.Size() * t.Type.Bytes()
-		raw, back := grow(&w.raw, count*size), grow(&w.row, it.K)
+		raw, back, importance := grow(&w.raw, count*size), grow(&w.row, it.K), make([]float32, it.K)
 		for i := range count {
 			row, to := values[i*it.K:(i+1)*it.K], raw[i*size:(i+1)*size]
 			d := weights
-			if t.Type.Size() == 1 {
+			switch {
+			case t.Type.Size() == 1:
 				d = nil
+			case d == nil:
+				d = importance
+				codec.Importance(d, row)
 			}
 			if err := t.Type.Encode(to, row, d); err != nil {
 				return fmt.Errorf("convert: %s: row %d: %w", it.Tensor.Name, row0+i, err)

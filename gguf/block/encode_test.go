@@ -255,3 +255,18 @@ func TestTable(t *testing.T) {
 		t.Error("a type that is not there is known")
 	}
 }
+
+// TestImportance has the weights of 34 columns by hand: the first 32 are 3 and −4 in turns, with σ² = 12.5.
+func TestImportance(t *testing.T) {
+	w, c := make([]float32, 34), make([]float32, 34)
+	for i := range 32 {
+		w[i] = []float32{3, -4}[i%2]
+	}
+	w[33] = 2
+	Importance(c, w)
+	for i, want := range map[int]float64{0: 3 + math.Sqrt(12.5), 31: 4 + math.Sqrt(12.5), 32: math.Sqrt2, 33: 2 + math.Sqrt2} {
+		if math.Abs(float64(c[i])-want) > 1e-6 {
+			t.Errorf("column %d counts %v, want %v", i, c[i], want)
+		}
+	}
+}

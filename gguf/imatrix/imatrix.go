@@ -1,12 +1,13 @@
-// Package imatrix reads what llama-imatrix writes: for every matrix of a GGUF model, how much each of its columns counts.
+// Package imatrix reads and writes the files of llama-imatrix: for every matrix of a GGUF model, how much each of its columns counts.
 //
 // A figure is the sum, or the mean, of the squares of what entered a column while a text ran through the model. Only their
 // ratios inside a matrix matter. Of a stack of experts there are the columns of all, one expert behind the other.
 //
 // The older form has no magic: the number of entries (4 bytes); for each, the length of a tensor's name (4), the name, the
 // number of calls (4), the number of values (4), and these as float32. What follows is not read. The newer form is a GGUF
-// file with general.type "imatrix", whose tensors NAME.in_sum2 have the sums; NAME.counts says of how many tokens each
-// expert's are.
+// file with general.type "imatrix", whose tensors NAME.in_sum2 [matrices of a stack, columns] have the sums; NAME.counts
+// [matrices, 1] says of how many tokens each are. imatrix.datasets names texts, imatrix.chunk_count and imatrix.chunk_size say
+// how many tokens there were. That form is written.
 package imatrix
 
 import (
@@ -134,8 +135,11 @@ func readOld(r io.Reader, size int64) (map[string][]float32, error) {
 	return values, nil
 }
 
-// sums is what the names of tensors of sums end in.
-const sums = ".in_sum2"
+// sums and counts are what the names of tensors end in.
+const (
+	sums   = ".in_sum2"
+	counts = ".counts"
+)
 
 // readGGUF reads the newer form.
 func readGGUF(path string) (map[string][]float32, error) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -89,6 +90,30 @@ func TestGGUFForm(t *testing.T) {
 	}
 	if _, err := Read(write("model")); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestWrite writes a matrix and a stack of two, and reads them again.
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	err := Write(dir, "i.gguf", "a text", 513, []Entry{{"x.weight", []float32{1, 2, 3}, []float32{513}}, {"y.weight", []float32{4, 5, 6, 7}, []float32{500, 13}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(filepath.Join(dir, "i.gguf"))
+	if diff := cmp.Diff(map[string][]float32{"x.weight": {1, 2, 3}, "y.weight": {4, 5, 6, 7}}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	f, err := gguf.Open(filepath.Join(dir, "i.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if n, _ := f.Value("imatrix.chunk_count"); n != uint32(2) {
+		t.Errorf("%v chunks, want 2", n)
+	}
+	if x, _ := f.Lookup("y.weight.in_sum2"); !slices.Equal(x.Shape, []int{2, 2}) {
+		t.Errorf("the stack is %v, want 2 matrices of 2 columns", x.Shape)
 	}
 }
 

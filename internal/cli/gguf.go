@@ -35,6 +35,7 @@ type ggufOptions struct {
 	rules             []string
 	embedding, output string
 	imatrix           string
+	writeImatrix      string
 }
 
 func (g *ggufOptions) register(cmd *cobra.Command) {
@@ -45,11 +46,12 @@ func (g *ggufOptions) register(cmd *cobra.Command) {
 	f.StringVar(&g.embedding, "token-embedding-type", "", "of --format gguf: type of the embedding")
 	f.StringVar(&g.output, "output-tensor-type", "", "of --format gguf: type of the output head, or of the embedding that it is tied to")
 	f.StringVar(&g.imatrix, "imatrix", "", "of --format gguf: file of llama-imatrix that says how much the columns count")
+	f.StringVar(&g.writeImatrix, "write-imatrix", "", "of --format gguf: write such a file, from --calib, instead of a model (NAME.gguf)")
 }
 
 // unused refuses flags of the format gguf beside another one.
 func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
-	for _, name := range []string{"type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix"} {
+	for _, name := range []string{"type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix"} {
 		if cmd.Flags().Changed(name) && err == nil {
 			err = usagef("--%s needs --format gguf", name)
 		}
@@ -58,7 +60,7 @@ func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
 }
 
 // ggufFlags are the flags that mean something with --format gguf.
-var ggufFlags = []string{"format", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "allow-requantize",
+var ggufFlags = []string{"format", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix", "allow-requantize",
 	"output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab", "calib", "calib-field", "samples", "seqlen", "calib-seed",
 	"calib-pack", "calib-chat", "calib-cache", "independent", "method", "resume", "max-memory", "max-shard-size", "check", "activations", "check-windows"}
 
@@ -114,6 +116,9 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 		s.Weights, err = imatrix.Read(g.imatrix)
 		return s, inputError(err)
 	}
+	if g.writeImatrix != "" {
+		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
+	}
 	err = o.calibrate(cmd, b, &c)
 	s.Calibration = c.Calibration
 	return s, err
@@ -136,6 +141,9 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	s, err := o.ggufSettings(cmd, b, name)
 	if err != nil {
 		return err
+	}
+	if o.gguf.writeImatrix != "" {
+		return o.imatrix(cmd, b, s)
 	}
 	if o.out == "" {
 		o.out = name + "-" + s.Mix.Name + ".gguf"
@@ -162,12 +170,7 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	layers := plan.Layers()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
 	r := &convert.GGUFRun{GGUFPlan: plan, Mode: o.mode(), Progress: show.report, Stage: show.stage, Started: o.started(cmd),
-		Loaded: func(s *calib.Sequences) {
-			if !o.quiet {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), s)
-				notes(cmd, s.Notes)
-			}
-		}}
+		Loaded: o.loaded(cmd)}
 	r.Check = func(file string) (any, error) {
 		x, err := reopened(cmd.Context(), file)
 		if err != nil {
@@ -208,6 +211,49 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	}
 	fmt.Fprintln(w)
 	return nil
+}
+
+// imatrix writes weights of columns in place of a model.
+func (o *quantizeOptions) imatrix(cmd *cobra.Command, b *build.Build, s convert.GGUFSettings) error {
+	out := filepath.Clean(o.gguf.writeImatrix)
+	switch {
+	case filepath.Ext(out) != ".gguf":
+		return usagef("--write-imatrix %s: the name of the file ends in .gguf", out)
+	case o.out != "" || o.dry || o.resume || o.gguf.imatrix != "":
+		return usagef("--write-imatrix writes no model: leave --output, --dry-run, --resume and --imatrix out")
+	}
+	mode := stage.Restart
+	if o.overwrite {
+		mode = stage.Overwrite
+	}
+	if err := stage.CheckFiles(out, nil, b.Path, mode); err != nil {
+		return err
+	}
+	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, nil, nil)
+	x := &convert.Imatrix{Source: b, Calibration: s.Calibration, Text: s.Calibration.Settings, Threads: o.threads, Loaded: o.loaded(cmd), Stage: show.stage}
+	n, err := x.Write(cmd.Context(), out, o.overwrite)
+	show.finish()
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(cmd, struct {
+			Output   string `json:"output"`
+			Matrices int    `json:"matrices"`
+		}{out, n})
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: weights of the columns of %d matrices\n", out, n)
+	return nil
+}
+
+// loaded tells what the calibration text gave.
+func (o *quantizeOptions) loaded(cmd *cobra.Command) func(s *calib.Sequences) {
+	return func(s *calib.Sequences) {
+		if !o.quiet {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), s)
+			notes(cmd, s.Notes)
+		}
+	}
 }
 
 // ggufSizes reads the most bytes of tensors in a file, by default all of them, and of memory.

@@ -75,6 +75,8 @@ tokens, best twice that.`,
   quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
   quantize --format gguf --type q4_k_m                    # the demo, into ./demo-q4_k_m.gguf
   quantize ./model --format gguf --type q4_0 --calib wiki.txt -o model.gguf
+  quantize ./model --format gguf --type q4_k_m --method best --calib wiki.txt
+  quantize ./model --format gguf --write-imatrix weights.gguf --calib wiki.txt
   quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
@@ -256,12 +258,7 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
 	r := &convert.Run{Plan: plan, Out: o.out, Mode: o.mode(), Progress: show.report, Started: o.started(cmd)}
 	r.Stage = show.stage
-	r.Loaded = func(s *calib.Sequences) {
-		if !o.quiet {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), s)
-			notes(cmd, s.Notes)
-		}
-	}
+	r.Loaded = o.loaded(cmd)
 	report, err := r.Quantize(cmd.Context(), func(dir string) (any, error) {
 		b, err := selfCheck(cmd.Context(), dir, plan.Target)
 		if err != nil {
