@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/quant"
 	"nibble/safetensors"
@@ -48,6 +49,14 @@ func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress) 
 		p := &x.pieces[i]
 		if p.linear == nil {
 			jobs = append(jobs, x.float(p, w))
+			if x.Against != nil && x.decoded(p) {
+				loss, err := x.loss(p)
+				if err != nil {
+					return nil, err
+				}
+				losses = append(losses, &loss.Loss)
+				jobs = append(jobs, x.measure(p, loss))
+			}
 			continue
 		}
 		loss, err := x.loss(p)
@@ -74,6 +83,37 @@ func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress) 
 		return nil, err
 	}
 	return losses, dir.Commit()
+}
+
+// decoded reports whether a float tensor may be what was made of blocks in a GGUF file.
+func (x *Expansion) decoded(p *piece) bool {
+	r := p.tensor.Role
+	return x.Build.Origin != nil && (r.Linear() || r == hf.Head || r == hf.Embedding)
+}
+
+// measure compares a matrix that was decoded with the original.
+func (x *Expansion) measure(p *piece, loss *lossJob) *job {
+	n, k := p.tensor.Out(), p.tensor.In()
+	return &job{name: p.tensor.Module() + " against the original", rows: n, strip: max(block, 8*cached/k/block*block), done: loss.finish,
+		run: func(w *worker, row0, rows int) error {
+			from, err := newRows(x.Build.Model, p.tensor)
+			if err != nil {
+				return err
+			}
+			var own worker
+			got, err := from.read(&own, row0, rows)
+			if err != nil {
+				return err
+			}
+			want, err := loss.rows.read(w, row0, rows)
+			if err != nil {
+				return err
+			}
+			for i := range rows {
+				loss.blocks[(row0+i)/block].Add(want[i*k:(i+1)*k], got[i*k:(i+1)*k])
+			}
+			return nil
+		}}
 }
 
 // float converts a float tensor, or copies one that is not.

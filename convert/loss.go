@@ -52,7 +52,10 @@ func (x *Expansion) loss(p *piece) (*lossJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, k := p.linear.Shape()
+	n, k := p.tensor.Out(), p.tensor.In()
+	if p.linear != nil {
+		n, k = p.linear.Shape()
+	}
 	if x.Build.Arch.Intermediate > x.Against.Arch.Intermediate { // the MLP is padded
 		switch p.tensor.Role {
 		case hf.GateUp:

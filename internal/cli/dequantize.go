@@ -84,9 +84,6 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 	if err := o.textCheck.check(cmd); err != nil {
 		return err
 	}
-	if o.against != "" && len(args) > 0 && isGGUF(args[0]) {
-		return usagef("--against measures folders, and %s is a GGUF file: the report beside it states what was lost", args[0])
-	}
 	limit, err := parseDelta(o.maxDelta)
 	if err != nil {
 		return err

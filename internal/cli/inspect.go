@@ -69,7 +69,7 @@ type matrix struct {
 	Name  string `json:"name"`
 	Role  string `json:"role"`
 	Shape []int  `json:"shape"` // rows, columns
-	DType string `json:"dtype"` // of the weights; of the scales where they are quantized
+	DType string `json:"dtype"` // of the weights; of the scales where they are quantized; of the blocks of a GGUF file
 	Bits  int    `json:"bits,omitempty"`
 	Group int    `json:"group_size,omitempty"`
 	Zero  string `json:"zero,omitempty"`
@@ -187,6 +187,10 @@ func quantized(b *build.Build, t *hf.Tensor, l quant.Linear) matrix {
 	s := l.Spec()
 	m := matrix{Name: t.Module(), Role: t.Role.String(), Shape: []int{n, k}, DType: s.Scale.String(), Bits: s.Bits,
 		Group: s.GroupSize(k), Zero: s.Zero.String()}
+	if b.Origin != nil { // a tensor of blocks has its type for an ending
+		name := l.Tensors()[0]
+		m.DType = name[strings.LastIndexByte(name, '.')+1:]
+	}
 	for _, name := range l.Tensors() {
 		x, _ := b.Set.Lookup(name)
 		m.Bytes += x.Bytes()
@@ -211,7 +215,10 @@ func (in *inspection) print(cmd *cobra.Command) error {
 	fmt.Fprintln(tw, "matrix\trole\tshape\ttype\tbytes")
 	for _, m := range in.Matrices {
 		kind := m.DType
-		if m.Bits > 0 {
+		switch {
+		case m.Bits > 0 && in.Format == "GGUF":
+			kind = fmt.Sprintf("%s: %d-bit g%d %s", m.DType, m.Bits, m.Group, m.Zero)
+		case m.Bits > 0:
 			kind = fmt.Sprintf("%d-bit g%d %s, %s scales", m.Bits, m.Group, m.Zero, m.DType)
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%v\t%s\t%d\n", m.Name, m.Role, m.Shape, kind, m.Bytes)
