@@ -76,8 +76,10 @@ func (r *Run) pack(it *Item, m *quant.Matrix, row0 int) error {
 	return nil
 }
 
-// ggufStrip is about how many weights are read at a time.
-const ggufStrip = 1 << 18
+const (
+	ggufStrip     = 1 << 18   // weights that are read at a time, about
+	ggufPerWeight = 4 + 4 + 1 // bytes that one takes: as stored, in float32, in its block
+)
 
 // blocks is the job of an item of a GGUF file that is decided by its weights alone.
 func (r *Run) blocks(it *Item) *job {
@@ -93,7 +95,7 @@ func (r *Run) blocks(it *Item) *job {
 	if it.rows.t.Transposed {
 		strip *= 4 // a strip of columns is read in short pieces
 	}
-	j := &job{name: it.Name, rows: it.N, strip: max(block, int(min(strip, r.strip))/it.K/block*block), cost: int64(it.K) * int64(it.rows.elements)}
+	j := &job{name: it.Name, rows: it.N, strip: max(block, int(min(strip, r.strip*bytesPerWeight/ggufPerWeight))/it.K/block*block), cost: int64(it.K) * int64(it.rows.elements)}
 	var weights []float32
 	if w := r.gguf.Weights[t.Name]; w != nil {
 		weights = w[it.place.index*it.K : (it.place.index+1)*it.K]
