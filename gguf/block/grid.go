@@ -24,6 +24,9 @@ var grids = map[Type]struct {
 	Q4_K: {Grid{4, 32, true}, splitQ4_K},
 	Q5_K: {Grid{5, 32, true}, splitQ5_K},
 	Q6_K: {Grid{6, 16, false}, splitQ6_K},
+
+	IQ4_NL: {Grid{8, 32, false}, splitIQ4_NL},
+	IQ4_XS: {Grid{8, 32, false}, splitIQ4_XS},
 }
 
 // Grid returns the grid of the type; there is none for floats and for levels that do not lie evenly.
@@ -130,6 +133,10 @@ func splitScales(scales, biases []float32, src []byte, middle int) {
 
 func splitQ4_K(codes []uint8, scales, biases []float32, src []byte) {
 	splitScales(scales, biases, src, 8)
+	codesQ4_K(codes, src)
+}
+
+func codesQ4_K(codes []uint8, src []byte) {
 	for j := range 4 {
 		splitHalves(codes[64*j:][:64], src[16+32*j:][:32])
 	}
@@ -137,6 +144,10 @@ func splitQ4_K(codes []uint8, scales, biases []float32, src []byte) {
 
 func splitQ5_K(codes []uint8, scales, biases []float32, src []byte) {
 	splitScales(scales, biases, src, 16)
+	codesQ5_K(codes, src)
+}
+
+func codesQ5_K(codes []uint8, src []byte) {
 	for j := range 4 {
 		splitHalves(codes[64*j:][:64], src[48+32*j:][:32])
 	}
@@ -150,9 +161,34 @@ func splitQ6_K(codes []uint8, scales, _ []float32, src []byte) {
 	for j, s := range src[192:208] {
 		scales[j] = d * float32(int8(s))
 	}
+	codesQ6_K(codes, src)
+}
+
+func codesQ6_K(codes []uint8, src []byte) {
 	splitHalves(codes[:128], src[:64])
 	splitHalves(codes[128:], src[64:128])
 	for i := range codes {
 		codes[i] |= src[128+i/128*32+i%32] >> (i % 128 / 32 * 2) & 3 << 4
+	}
+}
+
+// splitLevels sets codes to levels more 128.
+func splitLevels(codes []uint8, src []byte) {
+	splitHalves(codes, src)
+	for i, q := range codes {
+		codes[i] = uint8(levels[q]) ^ 0x80
+	}
+}
+
+func splitIQ4_NL(codes []uint8, scales, _ []float32, src []byte) {
+	scales[0] = getF16(src)
+	splitLevels(codes, src[2:])
+}
+
+func splitIQ4_XS(codes []uint8, scales, _ []float32, src []byte) {
+	d := getF16(src)
+	for j := range scales {
+		scales[j] = d * float32(scaleIQ4_XS(src, j))
+		splitLevels(codes[32*j:][:32], src[8+16*j:][:16])
 	}
 }

@@ -48,3 +48,16 @@ func (k *kblock) block(from *KRow, half int, x []int8) float32 {
 	}
 	return v
 }
+
+// Values sets dst to the weights of a row that Take returned, as the decoder of the file computes them.
+func (k KBlock) Values(dst *[KColumns]float32, from *KRow) {
+	x := &kblocks[k]
+	d, dmin := float16.Frombits(from.D).Float32(), float16.Frombits(from.DMin).Float32()
+	for i, q := range from.Codes {
+		v := float32(float32(d*float32(from.Scales[i/x.group])) * float32(int32(q)-x.mid))
+		if x.mins {
+			v -= float32(dmin * float32(from.Mins[i/x.group]))
+		}
+		dst[i] = v
+	}
+}
