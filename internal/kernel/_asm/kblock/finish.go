@@ -75,7 +75,7 @@ func (x *product) weighted(list Mem, row Register, part int, f func(t int, m Reg
 		VPMOVSXBW(at, v)
 		w = append(w, v)
 	}
-	parts, m, b := Field(x.p, OffParts), x.dots[0], x.Vec()
+	parts, m, b := Field(x.p, OffParts), x.dots[0][0], x.Vec()
 	LEAQ(Mem{Base: parts, Index: row, Scale: 8}, parts)
 	for t := range x.tokens {
 		if x.VNNI {

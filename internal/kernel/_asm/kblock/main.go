@@ -84,9 +84,11 @@ type product struct {
 	p      Register
 
 	nibble, highs, table Register     // to take codes apart
+	top                  Register     // the same for codes that count sixteenfold
 	ones, sixteens       Register     // without VNNI
 	isums                [][]Register // of a block, of each token and part of the rows
-	dots                 []Register   // of a group, of each token
+	dots                 [][]Register // of a group, of each token and the parts that are multiplied together
+	others               []Register   // with one token and wide registers: of the second four of each eight columns
 }
 
 func begin(a ISA, k kind, tokens int) *product {
@@ -108,9 +110,34 @@ func begin(a ISA, k kind, tokens int) *product {
 		for range a.Parts() {
 			v = append(v, a.Vec())
 		}
-		x.isums, x.dots = append(x.isums, v), append(x.dots, x.Vec())
+		x.isums = append(x.isums, v)
+	}
+	for range tokens {
+		var v []Register
+		for range x.together()[0] {
+			v = append(v, a.Vec())
+		}
+		x.dots = append(x.dots, v)
+	}
+	if len(x.dots[0]) > 1 {
+		x.others = []Register{a.Vec(), a.Vec()}
+		if a.VNNI && k.high == 0 && !k.table {
+			x.top = a.Fill(0xf0f0f0f0)
+		}
 	}
 	return x
+}
+
+// together lists the parts of the rows, those together that are multiplied together: with one token all, if there are
+// registers for them, as memory is to be read in its order.
+func (x *product) together() (list [][]int) {
+	if x.tokens == 1 && x.Wide {
+		return [][]int{{0, 1}}
+	}
+	for part := range x.Parts() {
+		list = append(list, []int{part})
+	}
+	return list
 }
 
 // unpacker loads what takes codes apart.
@@ -129,8 +156,8 @@ func one(a ISA, k kind) {
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	Doc(name + " is KBlocks for one token; kblocksOne is the specification.")
 	x := begin(a, k, 1)
-	x.records(k.half(), func(data Register, acts Rows, part int) {
-		x.quads(data, part, func(quad int, w Register) { x.multiply(acts, 4*quad, w) })
+	x.records(k.half(), func(data Register, acts Rows, parts []int) {
+		x.quads(data, parts, func(quad, i int, w Register) { x.multiply(acts, quad, i, w) })
 	})
 }
 
@@ -140,17 +167,17 @@ func several(a ISA, k kind, tokens int) {
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	Doc(fmt.Sprintf("%s is KBlocks for %d tokens and codes of 8 bits; kblocksOne is the specification.", name, tokens))
 	x := begin(a, k, tokens)
-	x.records(k.wide(), func(data Register, acts Rows, part int) {
+	x.records(k.wide(), func(data Register, acts Rows, parts []int) {
 		w := a.Vec()
 		for quad := range k.group / 4 {
-			a.Move(Mem{Base: data, Disp: quad*StepBytes + part*a.Bytes()}, w)
-			x.multiply(acts, 4*quad, w)
+			a.Move(Mem{Base: data, Disp: quad*StepBytes + parts[0]*a.Bytes()}, w)
+			x.multiply(acts, quad, 0, w)
 		}
 	})
 }
 
-// records runs over all records of all panels; body multiplies a part of the rows of a group.
-func (x *product) records(half int, body func(data Register, acts Rows, part int)) {
+// records runs over all records of all panels; body multiplies parts of the rows of a group.
+func (x *product) records(half int, body func(data Register, acts Rows, parts []int)) {
 	record := Field(x.p, OffCodes)
 	Panels(x.p, x.tokens == 1, func(at Panel) {
 		acts := RowsAt(Field(x.p, OffX), Field(x.p, OffStride), x.tokens)
@@ -171,8 +198,8 @@ func (x *product) records(half int, body func(data Register, acts Rows, part int
 		MOVQ(U32(uint32(block/x.group/2)), pairs)
 		Label("pair")
 		for g := range 2 {
-			for part := range x.Parts() {
-				x.addGroup(scales, g, part, func() { body(data, acts, part) })
+			for _, parts := range x.together() {
+				x.addGroup(scales, g, parts, func() { body(data, acts, parts) })
 			}
 			ADDQ(U32(uint32((half-x.scales())/(block/x.group))), data)
 			acts.Advance(x.group)
@@ -193,29 +220,47 @@ func (x *product) records(half int, body func(data Register, acts Rows, part int
 	})
 }
 
-// addGroup adds a part of the rows of group g of a pair to their sums.
-func (x *product) addGroup(scales Register, g, part int, body func()) {
-	for _, v := range x.dots {
-		x.Zero(v)
+// addGroup adds parts of the rows of group g of a pair to their sums.
+func (x *product) addGroup(scales Register, g int, parts []int, body func()) {
+	for _, list := range append(x.dots, x.others) {
+		for _, v := range list {
+			x.Zero(v)
+		}
 	}
 	body()
-	s := x.Vec()
-	VPMOVSXBW(Mem{Base: scales, Disp: part * x.Bytes() / 2}, s)
-	if g == 0 {
-		VPSLLD(Imm(16), s, s)
+	for i, v := range x.others {
+		if x.top != nil {
+			VPSRAD(Imm(4), v, v)
+		}
+		VPADDD(v, x.dots[0][i], x.dots[0][i])
 	}
-	VPSRAD(Imm(16), s, s)
-	for t, v := range x.dots {
-		VPMULLD(s, v, v)
-		VPADDD(v, x.isums[t][part], x.isums[t][part])
+	s := x.Vec()
+	for i, part := range parts {
+		VPMOVSXBW(Mem{Base: scales, Disp: part * x.Bytes() / 2}, s)
+		if g == 0 {
+			VPSLLD(Imm(16), s, s)
+		}
+		VPSRAD(Imm(16), s, s)
+		for t := range x.tokens {
+			v, sum := x.dots[t][i], x.isums[t][part]
+			VPMULLD(s, v, v)
+			VPADDD(v, sum, sum)
+		}
 	}
 }
 
-// multiply adds the products of four columns of a part of the rows, with those of the activations at disp.
-func (x *product) multiply(acts Rows, disp int, w Register) {
+// multiply adds the products of four columns of the part of the rows at place i of those together.
+func (x *product) multiply(acts Rows, quad, i int, w Register) {
+	sums := make([]Register, x.tokens)
+	for t := range sums {
+		sums[t] = x.dots[t][i]
+		if x.others != nil && quad%2 == 1 {
+			sums[t] = x.others[i]
+		}
+	}
 	if x.VNNI {
-		for t, v := range x.dots {
-			VPDPBUSD_BCST(acts.At(t, disp), w, v)
+		for t, sum := range sums {
+			VPDPBUSD_BCST(acts.At(t, 4*quad), w, sum)
 		}
 		return
 	}
@@ -227,8 +272,8 @@ func (x *product) multiply(acts Rows, disp int, w Register) {
 		x.And(x.nibble, w, w)
 	}
 	b, v := x.Vec(), x.Vec()
-	for t, sum := range x.dots {
-		VPBROADCASTD(acts.At(t, disp), b)
+	for t, sum := range sums {
+		VPBROADCASTD(acts.At(t, 4*quad), b)
 		if low != nil {
 			VPMADDUBSW(b, low, v)
 			VPMADDWD(x.ones, v, v)

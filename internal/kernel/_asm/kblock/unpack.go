@@ -8,32 +8,42 @@ import (
 	. "nibble/internal/kernel/asm/emit"
 )
 
-// quads takes the codes of a part of the rows of a group apart: f gets the codes of four columns after the other.
-func (x *product) quads(data Register, part int, f func(quad int, w Register)) {
-	at := part * x.Bytes()
-	var high Register
+// quads takes the codes of parts of the rows of a group apart: f gets the codes of four columns after the other, of the part
+// at place i. With top those of the second four of each eight columns are sixteenfold.
+func (x *product) quads(data Register, parts []int, f func(quad, i int, w Register)) {
+	at := 0
+	var high []Register
 	if x.high > 0 {
-		high = x.Vec()
-		x.Move(Mem{Base: data, Disp: at}, high)
-		at += StepBytes
+		for _, part := range parts {
+			v := x.Vec()
+			x.Move(Mem{Base: data, Disp: part * x.Bytes()}, v)
+			high = append(high, v)
+		}
+		at = StepBytes
 	}
-	w := x.Vec()
+	both := make([]Register, len(parts))
 	for quad := range x.group / 4 {
-		from := Mem{Base: data, Disp: at + quad/2*StepBytes}
-		if quad%2 == 0 {
-			x.And(from, x.nibble, w)
-		} else {
-			x.Move(from, w)
-			VPSRLD(Imm(4), w, w)
-			x.And(x.nibble, w, w)
+		for i, part := range parts {
+			w := x.Vec()
+			switch {
+			case quad%2 == 0:
+				both[i] = x.Vec()
+				x.Move(Mem{Base: data, Disp: at + quad/2*StepBytes + part*x.Bytes()}, both[i])
+				x.And(x.nibble, both[i], w)
+			case x.top != nil:
+				x.And(x.top, both[i], w)
+			default:
+				VPSRLD(Imm(4), both[i], w)
+				x.And(x.nibble, w, w)
+			}
+			if high != nil {
+				x.addHigh(high[i], quad, w)
+			}
+			if x.table != nil {
+				VPSHUFB(w, x.table, w)
+			}
+			f(quad, i, w)
 		}
-		if high != nil {
-			x.addHigh(high, quad, w)
-		}
-		if x.table != nil {
-			VPSHUFB(w, x.table, w)
-		}
-		f(quad, w)
 	}
 }
 
@@ -101,7 +111,7 @@ func unpack(a ISA, k kind) {
 	MOVQ(U32(uint32(block/k.group)), groups)
 	Label("group")
 	for part := range a.Parts() {
-		x.quads(src, part, func(quad int, w Register) {
+		x.quads(src, []int{part}, func(quad, _ int, w Register) {
 			a.Move(w, Mem{Base: dst, Disp: quad*StepBytes + part*a.Bytes()})
 		})
 	}
