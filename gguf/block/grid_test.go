@@ -52,7 +52,7 @@ func TestGrids(t *testing.T) {
 			}
 		}
 	}
-	if count != 10 {
-		t.Errorf("%d types have a grid, want 10", count)
+	if count != 12 {
+		t.Errorf("%d types have a grid, want 12", count)
 	}
 }
