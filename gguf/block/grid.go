@@ -9,7 +9,7 @@ type Grid struct {
 	Biases bool
 }
 
-// grids are the types whose weights lie evenly, with what takes one block apart.
+// grids are the types whose weights lie evenly, or are integers (IQ4_NL, IQ4_XS: the levels), with what takes one block apart.
 var grids = map[Type]struct {
 	Grid
 	split func(codes []uint8, scales, biases []float32, src []byte)
@@ -29,7 +29,7 @@ var grids = map[Type]struct {
 	IQ4_XS: {Grid{8, 32, false}, splitIQ4_XS},
 }
 
-// Grid returns the grid of the type; there is none for floats and for levels that do not lie evenly.
+// Grid returns the grid of the type; there is none for floats and other levels.
 func (t Type) Grid() (Grid, bool) {
 	g, ok := grids[t]
 	return g.Grid, ok
