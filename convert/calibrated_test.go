@@ -45,7 +45,12 @@ func calibrated(t *testing.T, src *build.Build, format, method string) convert.S
 // logits runs tokens through a model in float32.
 func logits(t *testing.T, b *build.Build, tokens []int32) []float32 {
 	t.Helper()
-	m, err := runtime.Load(b, runtime.Config{Threads: 1})
+	return logitsOf(t, b, tokens, runtime.Config{Threads: 1})
+}
+
+func logitsOf(t *testing.T, b *build.Build, tokens []int32, c runtime.Config) []float32 {
+	t.Helper()
+	m, err := runtime.Load(b, c)
 	if err != nil {
 		t.Fatal(err)
 	}

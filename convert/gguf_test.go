@@ -17,9 +17,11 @@ import (
 	"nibble/gguf/mix"
 	"nibble/gguf/view"
 	"nibble/hf"
+	"nibble/internal/kernel"
 	"nibble/internal/stage"
 	"nibble/internal/testmodel"
 	"nibble/quant"
+	"nibble/runtime"
 	"nibble/safetensors"
 )
 
@@ -291,6 +293,35 @@ func TestGGUFBlocks(t *testing.T) {
 					t.Fatalf("%s: %s: weight %d of [%d,%d] is %v, the decoder has %v", name, x.Name, j, n, k, got[j], decoded[j])
 				}
 			}
+		}
+	}
+}
+
+// TestGGUFInt8 demands the same logits of every set of kernels and number of threads where blocks are multiplied by int8,
+// near those of the reference.
+func TestGGUFInt8(t *testing.T) {
+	src := wide(t)
+	tokens := []int32{1, 20, 3, 77, 5, 140, 9, 30, 2, 81}
+	for _, name := range []string{"q4_k_m", "q5_k_m", "q6_k", "q8_0", "iq4_xs", "iq4_nl"} {
+		out := filepath.Join(t.TempDir(), name+".gguf")
+		toGGUF(t, src, convert.GGUFSettings{Mix: mixture(t, name)}, out)
+		b := fromGGUF(t, out, false)
+		exact := logits(t, b, tokens)
+		var want []float32
+		for _, set := range kernel.Names() {
+			kernel.Use(t, set)
+			for threads := 1; threads < 4; threads++ {
+				got := logitsOf(t, b, tokens, runtime.Config{Mode: runtime.A8, Threads: threads})
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s: other logits with %s and %d threads", name, set, threads)
+				}
+			}
+		}
+		if d := apart(want, exact); !(d < 1e-3) {
+			t.Errorf("%s: logits of int8 are %g from the reference", name, d)
 		}
 	}
 }

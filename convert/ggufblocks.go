@@ -17,7 +17,7 @@ type place struct {
 
 // blockSpec is how weights of a type are quantized; nil for floats.
 func blockSpec(t codec.Type, method string) *quant.Spec {
-	g, ok := t.Codes()
+	g, ok := t.Grid()
 	if !ok {
 		return nil
 	}
@@ -31,7 +31,7 @@ func blockSpec(t codec.Type, method string) *quant.Spec {
 // matrix is an empty one of the type of the place.
 func (p *place) matrix(n, k int) *quant.Matrix {
 	t := p.tensor.Type
-	g, _ := t.Codes()
+	g, _ := t.Grid()
 	s := blockSpec(t, "")
 	m := quant.NewMatrix(n, k, s.Bits, s.Group, s.Zero)
 	var levels *quant.Levels

@@ -12,6 +12,7 @@ type group struct {
 // pass is the part of a group that takes its input in the same form.
 type pass struct {
 	form   form
+	parts  bool    // some of its matrices want sums of parts of it
 	lead   *matrix // one of its matrices: its columns are those of the input
 	units  []unit
 	bounds []int // first unit of every thread, and the end
@@ -61,10 +62,11 @@ func (g *group) pass(m *matrix, mode Mode) *pass {
 	for i := range g.passes {
 		p := &g.passes[i]
 		if p.form == f && p.lead.cols == m.cols && p.lead.order == nil && m.order == nil {
+			p.parts = p.parts || m.storage == leveled
 			return p
 		}
 	}
-	g.passes = append(g.passes, pass{form: f, lead: m})
+	g.passes = append(g.passes, pass{form: f, lead: m, parts: m.storage == leveled})
 	return &g.passes[len(g.passes)-1]
 }
 

@@ -13,10 +13,11 @@ import (
 type storage uint8
 
 const (
-	floats storage = iota // rows of the file's type
-	pairs                 // panels of bfloat16
-	codes4                // panels of codes of up to four bits
-	codes8                // panels of codes of up to eight
+	floats  storage = iota // rows of the file's type
+	pairs                  // panels of bfloat16
+	codes4                 // panels of codes of up to four bits
+	codes8                 // panels of codes of up to eight
+	leveled                // panels with scales in two levels
 )
 
 // matrix is a weight matrix [n, k] as it is kept in memory.
@@ -35,11 +36,12 @@ type matrix struct {
 	// Of codes:
 	bits   int
 	zero   quant.Zero
-	scale  kernel.Float // type of scales and biases, the smallest that holds them exactly
-	scales []byte       // [panels, groups, 32] of scale
-	zeros  []byte       // [panels, groups, 32], of an integer zero
-	biases []byte       // [panels, groups, 32] of scale, of a float zero
-	order  []int32      // column of the checkpoint at every place, where groups are not contiguous there; nil otherwise
+	scale  kernel.Float  // type of scales and biases, the smallest that holds them exactly
+	scales []byte        // [panels, groups, 32] of scale
+	zeros  []byte        // [panels, groups, 32], of an integer zero
+	biases []byte        // [panels, groups, 32] of scale, of a float zero
+	kind   kernel.KBlock // of scales in two levels
+	order  []int32       // column of the checkpoint at every place, where groups are not contiguous there; nil otherwise
 }
 
 // panels returns the number of panels, or for floats of as many rows.
@@ -58,6 +60,8 @@ func (m *matrix) panelBytes() int {
 		return m.cols.padded * kernel.PanelRows / 2
 	case codes8:
 		return m.cols.padded * kernel.PanelRows
+	case leveled:
+		return m.k / kernel.KColumns * m.kind.KBytes()
 	}
 	return m.cols.padded * kernel.PanelRows * 2
 }
@@ -84,7 +88,7 @@ func (m *matrix) point(k *kernel.Product, panel, count int) {
 	}
 	k.Codes, k.Panels, k.Groups = part(m.raw, m.panelBytes()), int64(count), int64(m.cols.groups)
 	k.Scales, k.Zeros, k.Biases = nil, nil, nil
-	if m.storage != pairs {
+	if m.storage != pairs && m.storage != leveled {
 		per := m.cols.groups * kernel.PanelRows
 		k.Scales, k.Zeros, k.Biases = part(m.scales, per*m.scale.Size()), part(m.zeros, per), part(m.biases, per*m.scale.Size())
 		k.Type, k.Mid = m.scale, int64(m.mid())
@@ -104,6 +108,8 @@ func (m *matrix) row(dst []float32, scratch []uint8, n int) {
 		half.DecodeF32(dst, m.raw[4*n*m.k:])
 	case m.storage == pairs:
 		m.rowOfPairs(dst, n)
+	case m.storage == leveled:
+		m.rowOfLevels(dst, n)
 	default:
 		m.rowOfCodes(dst, scratch, n)
 	}

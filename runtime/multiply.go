@@ -39,13 +39,14 @@ type acts struct {
 	scales []float32 // [blocks, rows]
 	sums   []int32   // [blocks, rows]: negative
 	totals []float32 // [blocks, rows]
+	parts  []int16   // [blocks, rows, kernel.KParts], of scales in two levels
 	rows   int
 }
 
 // newActs makes room for n inputs of the matrices in list.
 func newActs(mode Mode, n int, list func(f func(m *matrix))) *acts {
 	a := &acts{rows: n + kernel.MostTokens}
-	columns, blocks, ints := 0, 0, false
+	columns, blocks, ints, parts := 0, 0, false, false
 	list(func(m *matrix) {
 		if m.order != nil {
 			columns = max(columns, m.k)
@@ -54,6 +55,7 @@ func newActs(mode Mode, n int, list func(f func(m *matrix))) *acts {
 			blocks = max(blocks, len(m.cols.blocks))
 			a.stride = max(a.stride, m.cols.padded*elements(m.form(mode)))
 			ints = ints || m.form(mode) >= blocked
+			parts = parts || m.storage == leveled
 		}
 	})
 	a.floats = make([]float32, n*columns)
@@ -62,6 +64,9 @@ func newActs(mode Mode, n int, list func(f func(m *matrix))) *acts {
 	a.totals = make([]float32, a.rows*blocks)
 	if ints {
 		a.scales, a.sums = make([]float32, a.rows*blocks), make([]int32, a.rows*blocks)
+	}
+	if parts {
+		a.parts = make([]int16, a.rows*blocks*kernel.KParts)
 	}
 	return a
 }
@@ -167,7 +172,7 @@ func (w *walker) load(p *pass, a *acts) {
 	k := &w.product
 	k.Blocks = p.lead.cols.blocks
 	k.X, k.Stride, k.Row = a.x, int64(a.stride), int64(a.rows)
-	k.XScales, k.Sums, k.Totals = a.scales, a.sums, a.totals
+	k.XScales, k.Sums, k.Totals, k.Parts = a.scales, a.sums, a.totals, a.parts
 }
 
 // compute multiplies a unit by n inputs into the product's tile [n, 32], or count units by one into [count, 32].
@@ -187,6 +192,8 @@ func (w *walker) compute(p *pass, u *unit, count int, a *acts, x []float32, n in
 	switch {
 	case u.m.storage == pairs:
 		k.Pairs(n)
+	case u.m.storage == leveled:
+		k.KBlocks(u.m.kind, n, w.unpacked)
 	case p.form == paired && u.m.storage == codes4:
 		k.Codes4Pairs(n, w.unpacked)
 	case p.form == paired:
@@ -242,6 +249,9 @@ func (w *walker) prepare(p *pass, a *acts, x []float32, n int, solo bool) {
 			a.pair(m.cols, t, src)
 		case blocked, rowwise:
 			w.quantize(a, m.cols, p.form, t, src)
+			if p.parts {
+				a.sumParts(m.cols, t)
+			}
 		}
 	}
 }
@@ -252,6 +262,15 @@ func (a *acts) pair(c *columns, t int, x []float32) {
 	for b, s := range c.spans {
 		clear(row[2*(s.at+s.n&^3) : 2*s.end()])
 		a.totals[b*a.rows+t] = kernel.RoundPairs(row[2*s.at:], x[s.lo:s.lo+s.n])
+	}
+}
+
+// sumParts adds up the parts of the blocks of row t.
+func (a *acts) sumParts(c *columns, t int) {
+	row := kernel.Int8s(a.x[t*a.stride:])
+	for b, s := range c.spans {
+		at := (b*a.rows + t) * kernel.KParts
+		kernel.PartSums((*[kernel.KParts]int16)(a.parts[at:]), (*[kernel.WidestBlock]int8)(row[s.at:]))
 	}
 }
 

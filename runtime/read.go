@@ -108,6 +108,10 @@ const readAhead = 32
 
 // probe learns from a few rows of a quantized matrix what all are like.
 func (l *reader) probe(s *source) error {
+	if x := l.levels(s); x != nil {
+		s.storage, s.kind, s.cols = leveled, kinds[x.Kind()], l.share(newColumns(uniform(s.k, kernel.WidestBlock)))
+		return nil
+	}
 	base := s.row0 / readAhead * readAhead
 	x, err := s.linear.Rows(base, min(readAhead, s.row0+s.n-base))
 	if err != nil {
@@ -127,7 +131,7 @@ func (l *reader) probe(s *source) error {
 
 // twins reports whether two matrices can share panels, sixteen rows of each.
 func (s *source) twins(o *source) bool {
-	return s.storage != floats && s.storage == o.storage && s.n == o.n && s.cols == o.cols && s.bits == o.bits && s.zero == o.zero &&
+	return s.storage != floats && s.storage == o.storage && s.n == o.n && s.cols == o.cols && s.bits == o.bits && s.zero == o.zero && s.kind == o.kind &&
 		s.order == nil && o.order == nil
 }
 
@@ -145,6 +149,9 @@ func (l *reader) lay(list ...*source) error {
 	for i, x := range list {
 		x.per = kernel.PanelRows / len(list)
 		x.first = i * x.per
+	}
+	if s.storage == leveled {
+		return l.layLevels(list)
 	}
 	raw, err := l.take(s.panels() * s.panelBytes())
 	if err != nil {

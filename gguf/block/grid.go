@@ -10,7 +10,7 @@ type Grid struct {
 	Levels []uint8 // the codes that there are, ascending; nil: all
 }
 
-// grids are the types whose weights lie evenly, with what takes one block apart.
+// grids are the types whose weights lie evenly, or are integers (IQ4_NL, IQ4_XS: the levels), with what takes one block apart.
 var grids = map[Type]struct {
 	Grid
 	split func(codes []uint8, scales, biases []float32, src []byte)
@@ -38,14 +38,8 @@ var levelCodes = func() (codes []uint8) {
 	return codes
 }()
 
-// Grid returns the grid of the type; there is none for floats and for levels that do not lie evenly.
+// Grid returns the grid of the type; there is none for floats and other levels.
 func (t Type) Grid() (Grid, bool) {
-	g, ok := t.Codes()
-	return g, ok && g.Levels == nil
-}
-
-// Codes is Grid also for a type with levels: its codes are some of those of 8 bits.
-func (t Type) Codes() (Grid, bool) {
 	g, ok := grids[t]
 	return g.Grid, ok
 }
@@ -148,6 +142,10 @@ func splitScales(scales, biases []float32, src []byte, middle int) {
 
 func splitQ4_K(codes []uint8, scales, biases []float32, src []byte) {
 	splitScales(scales, biases, src, 8)
+	codesQ4_K(codes, src)
+}
+
+func codesQ4_K(codes []uint8, src []byte) {
 	for j := range 4 {
 		splitHalves(codes[64*j:][:64], src[16+32*j:][:32])
 	}
@@ -155,6 +153,10 @@ func splitQ4_K(codes []uint8, scales, biases []float32, src []byte) {
 
 func splitQ5_K(codes []uint8, scales, biases []float32, src []byte) {
 	splitScales(scales, biases, src, 16)
+	codesQ5_K(codes, src)
+}
+
+func codesQ5_K(codes []uint8, src []byte) {
 	for j := range 4 {
 		splitHalves(codes[64*j:][:64], src[48+32*j:][:32])
 	}
@@ -168,6 +170,10 @@ func splitQ6_K(codes []uint8, scales, _ []float32, src []byte) {
 	for j, s := range src[192:208] {
 		scales[j] = d * float32(int8(s))
 	}
+	codesQ6_K(codes, src)
+}
+
+func codesQ6_K(codes []uint8, src []byte) {
 	splitHalves(codes[:128], src[:64])
 	splitHalves(codes[128:], src[64:128])
 	for i := range codes {
@@ -189,10 +195,9 @@ func splitIQ4_NL(codes []uint8, scales, _ []float32, src []byte) {
 }
 
 func splitIQ4_XS(codes []uint8, scales, _ []float32, src []byte) {
-	d, high := getF16(src), binary.LittleEndian.Uint16(src[2:])
+	d := getF16(src)
 	for j := range scales {
-		s := int(src[4+j/2]>>(j%2*4)&15) | int(high>>(2*j)&3<<4)
-		scales[j] = d * float32(s-32)
+		scales[j] = d * float32(scaleIQ4_XS(src, j))
 		splitLevels(codes[32*j:][:32], src[8+16*j:][:16])
 	}
 }

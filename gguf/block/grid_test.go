@@ -13,7 +13,7 @@ func TestGrids(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	count := 0
 	for typ := Type(0); typ < 64; typ++ {
-		g, ok := typ.Codes()
+		g, ok := typ.Grid()
 		if !ok {
 			continue
 		}
@@ -68,6 +68,6 @@ func TestGrids(t *testing.T) {
 		}
 	}
 	if count != 12 {
-		t.Errorf("%d types have codes, want 12", count)
+		t.Errorf("%d types have a grid, want 12", count)
 	}
 }

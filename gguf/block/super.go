@@ -81,13 +81,18 @@ func decodeQ6_K(dst []float32, src []byte) {
 
 func decodeIQ4_XS(dst []float32, src []byte) {
 	for ; len(dst) > 0; src = src[136:] {
-		d, high := getF16(src), binary.LittleEndian.Uint16(src[2:])
+		d := getF16(src)
 		for j := range 8 {
-			s := int(src[4+j/2]>>(j%2*4)&15) | int(high>>(2*j)&3<<4)
-			decodeLevels(dst, src[8+16*j:][:16], &levels, d*float32(s-32))
+			decodeLevels(dst, src[8+16*j:][:16], &levels, d*float32(scaleIQ4_XS(src, j)))
 			dst = dst[32:]
 		}
 	}
+}
+
+// scaleIQ4_XS returns sc[j] of a block of IQ4_XS.
+func scaleIQ4_XS(src []byte, j int) int8 {
+	high := binary.LittleEndian.Uint16(src[2:])
+	return int8(src[4+j/2]>>(j%2*4)&15|uint8(high>>(2*j)&3)<<4) - 32
 }
 
 func decodeQ8_K(dst []float32, src []byte) {

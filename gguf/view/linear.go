@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"nibble/gguf/block"
+	"nibble/internal/half"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -38,7 +39,7 @@ func (reader) Expect(string) *quant.Spec { return nil }
 
 // Open finds the tensor of a module.
 func (reader) Open(module string, src quant.Source) (quant.Linear, error) {
-	for t := block.Q4_0; t <= block.Q6_K; t++ {
+	for t := block.Q4_0; t <= block.IQ4_XS; t++ {
 		g, ok := t.Grid()
 		if !ok {
 			continue
@@ -84,14 +85,42 @@ func (l *linear) Spec() quant.Spec {
 // Tensors returns the tensor of blocks.
 func (l *linear) Tensors() []string { return []string{l.tensor.Name} }
 
-// Rows takes rows apart.
-func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
+// Kind returns the type of the blocks.
+func (l *linear) Kind() block.Type { return l.kind }
+
+// Levels takes rows of a type that has levels apart, block by block.
+func (l *linear) Levels(row0, rows int) ([]block.Levels, error) {
+	raw, err := l.raw(row0, rows)
+	if err != nil {
+		return nil, err
+	}
+	size := l.kind.Bytes()
+	list := make([]block.Levels, len(raw)/size)
+	d, dmin := make([]float32, len(list)), make([]float32, len(list))
+	for i := range list {
+		l.kind.Levels(&list[i], raw[i*size:][:size])
+		d[i], dmin[i] = half.FromF16(list[i].D), half.FromF16(list[i].DMin)
+	}
+	if err := quant.CheckFinite(l.module, l.tensor.Name, d, row0, len(list)/rows); err != nil {
+		return nil, err
+	}
+	return list, quant.CheckFinite(l.module, l.tensor.Name, dmin, row0, len(list)/rows)
+}
+
+// raw reads the blocks of rows.
+func (l *linear) raw(row0, rows int) ([]byte, error) {
 	if err := quant.CheckStrip(row0, rows, l.n); err != nil {
 		return nil, err
 	}
 	size := l.tensor.Shape[1]
 	raw := make([]byte, rows*size)
-	if err := l.src.ReadAt(l.tensor.Name, raw, int64(row0)*int64(size)); err != nil {
+	return raw, l.src.ReadAt(l.tensor.Name, raw, int64(row0)*int64(size))
+}
+
+// Rows takes rows apart.
+func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
+	raw, err := l.raw(row0, rows)
+	if err != nil {
 		return nil, err
 	}
 	s := l.Spec()

@@ -4,7 +4,7 @@
 // has the tensors under the names and in the shapes of the checkpoint, and reads them from the GGUF files whenever it is
 // read: rows of q and k back in their order, norms without the 1 that was added, the experts of a stack one by one.
 //
-// A matrix of blocks whose weights lie evenly (nibble/gguf/block: Grid) is the tensor MODULE.TYPE of bytes, [rows, bytes
+// A matrix of blocks that are codes with scales (nibble/gguf/block: Grid) is the tensor MODULE.TYPE of bytes, [rows, bytes
 // of a row], and config.json has a quantization_config of quant_method "gguf", for which [Open] is the reader. All other
 // blocks, and in a folder opened Plain all blocks, are float32: the very values of the decoder.
 package view

@@ -21,9 +21,9 @@ import (
 type job struct {
 	title string
 	shape string
-	flags []string // of the model
+	flags []string // of a model that is made up; nil: the file of llama.cpp is the model
 	tests tests
-	gguf  string // the kind of llama.cpp's file to compare with; "" for none
+	gguf  string // the kind of llama.cpp's file to compare with, or to run; "" for none
 }
 
 // tests are lists as the flags of both programs have them.
@@ -38,6 +38,7 @@ var (
 )
 
 var jobs = []job{
+	{"gguf Q4_K_M", "tinyllama-1.1b", nil, sweep, "Q4_K_M"},
 	{"gptq g128", "tinyllama-1.1b", []string{"--format", "gptq"}, sweep, "Q4_K_M"},
 	{"gptq g128", "tinyllama-1.1b", []string{"--format", "gptq"}, deep, "Q4_K_M"},
 	{"gptq g128", "tinyllama-1.1b", []string{"--format", "gptq"}, joined, ""},
@@ -97,23 +98,26 @@ func (j *job) name() string {
 // run measures a job, both programs in turn, and adds its rows to the table.
 func (o *options) run(ctx context.Context, j *job, t *table) error {
 	gguf := ""
-	if o.llama != "" && j.gguf != "" {
+	if o.models != "" && j.gguf != "" && (o.llama != "" || j.flags == nil) {
 		gguf = filepath.Join(o.models, j.shape+"-"+j.gguf+".gguf")
 		if _, err := os.Stat(gguf); err != nil {
-			fmt.Fprintf(os.Stderr, "benchtable: %s is not there, nothing to compare %s with\n", gguf, j.title)
+			fmt.Fprintf(os.Stderr, "benchtable: %s is not there, nothing to run or to compare %s with\n", gguf, j.title)
 			gguf = ""
 		}
+	}
+	if gguf == "" && j.flags == nil {
+		return nil
 	}
 	var reports []*bench.Report
 	var entries []llamaEntry
 	for i := range o.rounds {
 		fmt.Fprintf(os.Stderr, "benchtable: %s, round %d of %d\n", j.name(), i+1, o.rounds)
 		r := new(bench.Report)
-		if err := output(ctx, r, o.runtime, j.arguments(o.repetitions)...); err != nil {
+		if err := output(ctx, r, o.runtime, j.arguments(gguf, o.repetitions)...); err != nil {
 			return err
 		}
 		reports = append(reports, r)
-		if gguf == "" {
+		if gguf == "" || o.llama == "" {
 			continue
 		}
 		var list []llamaEntry
@@ -127,10 +131,15 @@ func (o *options) run(ctx context.Context, j *job, t *table) error {
 }
 
 // arguments are those of runtime bench.
-func (j *job) arguments(repetitions int) []string {
+func (j *job) arguments(gguf string, repetitions int) []string {
 	t := j.tests
-	return append([]string{"bench", "--shape", j.shape, "--json", "--quiet", "--repetitions", strconv.Itoa(repetitions),
-		"--threads", t.threads, "--pp", t.pp, "--tg", t.tg, "--depth", t.depth, "--batch", t.batch}, j.flags...)
+	model := []string{"--shape", j.shape}
+	if j.flags == nil {
+		model = []string{gguf}
+	}
+	list := append([]string{"bench", "--json", "--quiet", "--repetitions", strconv.Itoa(repetitions),
+		"--threads", t.threads, "--pp", t.pp, "--tg", t.tg, "--depth", t.depth, "--batch", t.batch}, model...)
+	return append(list, j.flags...)
 }
 
 // llamaArguments are those of llama-bench.

@@ -57,8 +57,12 @@ func TestTable(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	j := job{"gptq g64", "smollm-135m", []string{"--format", "gptq", "--group", "64"}, deep, "Q4_K_M"}
-	const want = "bench --shape smollm-135m --json --quiet --repetitions 3 --threads 2 --pp 0 --tg 128 --depth 4096 --batch 1 --format gptq --group 64"
-	if have := strings.Join(j.arguments(3), " "); have != want {
+	const tests = "bench --json --quiet --repetitions 3 --threads 2 --pp 0 --tg 128 --depth 4096 --batch 1 "
+	if have := strings.Join(j.arguments("dir/x.gguf", 3), " "); have != tests+"--shape smollm-135m --format gptq --group 64" {
+		t.Errorf("%s", have)
+	}
+	own := job{"gguf Q4_K_M", "smollm-135m", nil, deep, "Q4_K_M"}
+	if have := strings.Join(own.arguments("dir/x.gguf", 3), " "); have != tests+"dir/x.gguf" {
 		t.Errorf("%s", have)
 	}
 	const peer = "-m dir/x.gguf -o json -r 3 -t 2 -p 0 -n 128 -d 4096"

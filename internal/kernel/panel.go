@@ -67,6 +67,8 @@ type Product struct {
 
 	Panels int64
 	Groups int64
+
+	Parts []int16 // [blocks, Row, KParts] for KBlocks: sums of parts of the activations
 }
 
 // tile is a kernel for a number of tokens.
@@ -85,11 +87,14 @@ type panels struct {
 	unpack8 func(dst, src []byte)            // 4-bit codes to 8-bit codes
 	pairs4  func(dst, src []byte, mid int64) // 4-bit codes less mid to pairs
 	pairs8  func(dst, src []byte, mid int64) // 8-bit codes less mid to pairs
+
+	blocks ksets // of panels with scales in two levels
 }
 
 var panelsGeneric = panels{
 	codes4: []tile{{1, codes4}}, codes8: []tile{{1, codes8}}, pairs: []tile{{1, pairs}},
 	roundPairs: roundPairs, unpack8: unpack8, pairs4: pairs4, pairs8: pairs8,
+	blocks: ksetsGeneric,
 }
 
 // MostTokens is the most tokens of a tile: activations and results have room for that many more than are asked for.
@@ -97,7 +102,7 @@ const MostTokens = 12
 
 // each runs the kernels over n tokens; the last may compute a few more.
 func (p *Product) each(tiles []tile, n int) {
-	x, scales, sums, totals, y := p.X, p.XScales, p.Sums, p.Totals, p.Y
+	x, scales, sums, totals, parts, y := p.X, p.XScales, p.Sums, p.Totals, p.Parts, p.Y
 	for done := 0; done < n; {
 		t := tiles[0]
 		for _, next := range tiles[1:] {
@@ -115,9 +120,12 @@ func (p *Product) each(tiles []tile, n int) {
 			if totals != nil {
 				p.Totals = totals[done:]
 			}
+			if parts != nil {
+				p.Parts = parts[done*KParts:]
+			}
 		}
 	}
-	p.X, p.XScales, p.Sums, p.Totals, p.Y = x, scales, sums, totals, y
+	p.X, p.XScales, p.Sums, p.Totals, p.Parts, p.Y = x, scales, sums, totals, parts, y
 }
 
 // direct is the most tokens for which codes are not unpacked first.

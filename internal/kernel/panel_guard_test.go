@@ -56,6 +56,21 @@ func testPanelGuardPages(t *testing.T) {
 	}
 }
 
+// So do those of scales in two levels.
+func TestKBlockGuardPages(t *testing.T) { underEach(t, testKBlockGuardPages) }
+
+func testKBlockGuardPages(t *testing.T) {
+	r := rand.New(rand.NewPCG(22, 22))
+	for _, kind := range kinds {
+		for _, tokens := range []int{1, 2, 5, 12, 13} {
+			c := randomK(r, kind, tokens, 2)
+			c.Codes, c.X, c.Y, c.Blocks = moved(t, c.Codes), moved(t, c.X), moved(t, c.Y), moved(t, c.Blocks)
+			c.XScales, c.Sums, c.Parts = moved(t, c.XScales), moved(t, c.Sums), moved(t, c.Parts)
+			c.KBlocks(kind, tokens, moved(t, make([]byte, 2*2*KColumns*PanelRows)))
+		}
+	}
+}
+
 // So do rounding to pairs and the products of rows in float32.
 func TestRowsGuardPages(t *testing.T) { underEach(t, testRowsGuardPages) }
 

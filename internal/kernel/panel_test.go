@@ -34,6 +34,7 @@ func TestProductOffsets(t *testing.T) {
 		"Y":       {unsafe.Offsetof(p.Y), 248},
 		"Panels":  {unsafe.Offsetof(p.Panels), 272},
 		"Groups":  {unsafe.Offsetof(p.Groups), 280},
+		"Parts":   {unsafe.Offsetof(p.Parts), 288},
 		"block":   {unsafe.Sizeof(Block{}), 8},
 	} {
 		if at[0] != at[1] {

@@ -3,6 +3,7 @@ package emit
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
 )
 
 // ISA is what a set of kernels may use.
@@ -57,4 +58,27 @@ func (a ISA) Zero(v Op) {
 	} else {
 		VPXOR(v, v, v)
 	}
+}
+
+// Vec takes a free register.
+func (a ISA) Vec() Register {
+	if a.Wide {
+		return ZMM()
+	}
+	return YMM()
+}
+
+// Fill fills a register.
+func (a ISA) Fill(v uint32) Register {
+	c := GP32()
+	MOVL(U32(v), c)
+	if a.Wide {
+		r := ZMM()
+		VPBROADCASTD(c, r)
+		return r
+	}
+	r := YMM()
+	VMOVD(c, r.AsX())
+	VPBROADCASTD(r.AsX(), r)
+	return r
 }

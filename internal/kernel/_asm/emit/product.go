@@ -25,6 +25,7 @@ const (
 	OffY       = 248
 	OffPanels  = 272
 	OffGroups  = 280
+	OffParts   = 288
 )
 
 // PanelRows is the number of rows of a panel, StepBytes the size of a step of them.

@@ -152,27 +152,10 @@ func begin(a ISA, tokens int) *product {
 }
 
 // vec takes a free register.
-func (k *product) vec() Register {
-	if k.Wide {
-		return ZMM()
-	}
-	return YMM()
-}
+func (k *product) vec() Register { return k.Vec() }
 
 // constant fills a register.
-func (k *product) constant(v uint32) Register {
-	c := GP32()
-	MOVL(U32(v), c)
-	if k.Wide {
-		r := ZMM()
-		VPBROADCASTD(c, r)
-		return r
-	}
-	r := YMM()
-	VMOVD(c, r.AsX())
-	VPBROADCASTD(r.AsX(), r)
-	return r
-}
+func (k *product) constant(v uint32) Register { return k.Fill(v) }
 
 // multiply adds the products of four columns of every row, with those of x at disp.
 func (k *product) multiply(acc accumulators, x Rows, disp int, w []lane) {

@@ -1,0 +1,54 @@
+package block
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"nibble/internal/half"
+)
+
+// Levels of random blocks, put together as the comment on them says, are the decoder's weights in every bit.
+func TestLevels(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	middles := map[Type]int{Q4_K: 0, Q5_K: 0, Q6_K: 32, IQ4_XS: 0}
+	for typ := Type(0); typ < 64; typ++ {
+		middle, ok := middles[typ]
+		if ok != typ.Leveled() {
+			t.Fatalf("%s has levels: %v", typ, typ.Leveled())
+		}
+		if !ok {
+			continue
+		}
+		for range 50 {
+			src := make([]byte, typ.Bytes())
+			for i := range src {
+				src[i] = byte(r.Uint32())
+			}
+			want := make([]float32, typ.Size())
+			if err := typ.Decode(want, src); err != nil {
+				t.Fatal(err)
+			}
+			x := Levels{Scales: [16]int8{15: 99}} // from before: what is not a group's stays
+			typ.Levels(&x, src)
+			size := 32
+			if typ == Q6_K {
+				size = 16
+			}
+			d, dmin := half.FromF16(x.D), half.FromF16(x.DMin)
+			for i, q := range x.Codes {
+				code := int(q) - middle
+				if typ == IQ4_XS {
+					code = int(levels[q])
+				}
+				got := float32(d*float32(x.Scales[i/size])) * float32(code)
+				if typ == Q4_K || typ == Q5_K {
+					got -= float32(dmin * float32(x.Mins[i/size]))
+				}
+				if math.Float32bits(got) != math.Float32bits(want[i]) && (got == got || want[i] == want[i]) {
+					t.Fatalf("%s: weight %d is %v, want %v", typ, i, got, want[i])
+				}
+			}
+		}
+	}
+}
