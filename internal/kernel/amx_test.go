@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -39,5 +41,27 @@ func TestAMX(t *testing.T) {
 		t.Error(err)
 	case !usable && (err == nil || !strings.Contains(err.Error(), reason) || active.name != was.name):
 		t.Errorf("error %v, %s in use; the reason is %s", err, active.name, reason)
+	}
+}
+
+// More columns than are multiplied at a time, more blocks than scales are kept of at a time, and tokens of several times 32.
+func TestTilesInParts(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 31))
+	was := active
+	t.Cleanup(func() { active = was })
+	for i, steps := range [][]int{
+		slices.Repeat([]int{16}, 5),
+		slices.Repeat([]int{1}, 2*tileBlocks+3),
+		append(slices.Repeat([]int{16, 3, 8, 11}, 4), 5),
+		slices.Repeat([]int{4}, 40),
+	} {
+		for _, bits := range []int{4, 8} {
+			for j, zero := range []string{"symmetric", "integer", "float"} {
+				tokens := []int{16, 17, 33, 48, 49, 80, 97}[(3*i+j+bits/8)%7]
+				c := randomPanels(r, bits, tokens, steps, zero, Float((i+j)%3))
+				c.asInt8(tokens)
+				testProduct(t, fmt.Sprintf("%d bits, steps %v, %s, %d tokens", bits, steps, zero, tokens), c, tokens, true)
+			}
+		}
 	}
 }

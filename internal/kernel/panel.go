@@ -82,7 +82,7 @@ type panels struct {
 	codes4, codes8, pairs []tile
 	direct4               []tile // codes of 4 bits by bfloat16 without a panel of pairs between; nil: none
 
-	tiled                 *tiled // codes by int8 of many tokens; nil: none
+	tiled *tiled // codes by int8 of many tokens; nil: none
 
 	roundPairs func(dst []byte, x []float32) [16]float32 // of a multiple of 16 values
 

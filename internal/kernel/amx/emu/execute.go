@@ -52,6 +52,9 @@ func (t *tracer) illegal(tid int, th *thread) (bool, error) {
 		if err := execute(tid, &th.tiles, in, &regs); err != nil {
 			return false, fmt.Errorf("%v at %#x: %w", in.Op, regs.Rip, err)
 		}
+		if in.Op >= tile.TDPBSSD {
+			t.dots++
+		}
 		regs.Rip += uint64(in.Len)
 		done = true
 	}

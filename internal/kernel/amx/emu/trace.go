@@ -40,6 +40,7 @@ type tracer struct {
 	without   string
 	threads   map[int]*thread
 	processes map[int]*process // by the number of the process
+	dots      int
 }
 
 // thread is one of the threads.
@@ -49,7 +50,7 @@ type thread struct {
 }
 
 func newTracer(without string) *tracer {
-	return &tracer{without, map[int]*thread{}, map[int]*process{}}
+	return &tracer{without: without, threads: map[int]*thread{}, processes: map[int]*process{}}
 }
 
 // run starts a program and returns its exit status.
