@@ -28,10 +28,10 @@ var amxUsable, amxReason = askTiles()
 // AMX reports whether the set amx can be used, and why it can or cannot: processor, operating system and its grant.
 func AMX() (usable bool, reason string) { return amxUsable, amxReason }
 
-// tileTokens is the fewest tokens for which tiles are used. Of 128 columns of a panel, tiles take four dot products of 16
-// cycles and vectors 32 cycles a token at best, but tiles also cost unpacking, some 80 cycles, and four stores of 16:
-// between six and seven tokens they are as fast. Up to eight, codes are not unpacked and weights come from
-// memory, which bounds both.
+// tileTokens is the fewest tokens for which tiles are used. Of 128 columns of a panel, the vectors take 32 cycles a token at best. Up to
+// sixteen tokens on tiles take four dot products and two stores of 16 cycles each, and 4-bit codes 80 more to be unpacked: as much as
+// three tokens, or five and a half. But up to eight tokens read their weights from memory, which bounds both, and the vectors
+// need no unpacking then.
 const tileTokens = direct + 1
 
 // tileColumns is how many columns all tokens are multiplied by before the next: their codes, 16 KB, stay in the first cache.

@@ -108,8 +108,8 @@ TEXT ·tileUnsigned(SB), NOSPLIT, $0-8
 #define DOT TDPBSUD
 #define PREPARE VPBROADCASTD (R15), Z5
 #define CORRECT(zeros, sums, half) \
-	VPMADDWD zeros, Z5, half; \
-	VPADDD sums, half, half; \
+	VMOVDQU32 sums, half; \
+	VPDPWSSD zeros, Z5, half; \
 	VCVTDQ2PS half, half
 #include "amx_body_amd64.h"
 #undef DOT
