@@ -59,8 +59,8 @@ amx:
 		$(GO) test -count=1 -exec "$$dir/emu -dots 1000 run" -run 'TestInvariance/^(mixtral-fused|gemma3-multimodal|qwen2)$$/.' ./runtime
 
 # What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the
-# scripts of commands whose arithmetic the packages' own tests cover.
-SLOW = TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
+# scripts of commands whose arithmetic the packages' own tests cover; and TestTails, where there is one set or threads are looked for.
+SLOW = TestTails|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
 SCRIPTS = /(bench|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
 
 # Linear algebra against gonum, which is in a module of its own.

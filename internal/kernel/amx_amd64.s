@@ -47,37 +47,33 @@
 // holds tokens from the seventeenth on is not there if there are none. Uses BX, DX, R14, R15.
 #define CONFIGURE \
 	MOVQ CONFIG, BX; \
-	MOVQ $1, (BX); \
-	MOVQ $0, 8(BX); \
 	MOVQ R13, R14; \
+	MOVQ $16, R15; \
+	CMPQ R14, R15; \
+	CMOVQGT R15, R14; \
 	MOVQ R13, R15; \
-	MOVQ $16, DX; \
-	CMPQ R14, DX; \
-	CMOVQGT DX, R14; \
 	SUBQ R14, R15; \
+	MOVQ $1, (BX); \
 	MOVL $0x00400040, 16(BX); \
-	MOVL $0, 20(BX); \
 	MOVW R12, 24(BX); \
-	MOVW $0, 26(BX); \
 	MOVL $0x00400040, 28(BX); \
-	MOVQ R12, DX; \
-	SHRQ $2, DX; \
 	MOVB R14, 48(BX); \
 	MOVB R14, 49(BX); \
 	MOVB R15, 50(BX); \
 	MOVB R15, 51(BX); \
 	MOVB R14, 52(BX); \
 	MOVB R15, 53(BX); \
+	MOVQ R12, DX; \
+	SHRQ $2, DX; \
 	MOVB DX, 54(BX); \
 	MOVB DX, 55(BX); \
+	MOVL $0x00400040, R14; \
 	XORL DX, DX; \
 	TESTQ R15, R15; \
-	CMOVQNE R12, DX; \
-	MOVW DX, 26(BX); \
-	MOVL $0x00400040, R14; \
-	TESTQ R15, R15; \
 	CMOVQEQ R15, R14; \
+	CMOVQNE R12, DX; \
 	MOVL R14, 20(BX); \
+	MOVW DX, 26(BX); \
 	MOVQ R13, CONFIGURED; \
 	LDTILECFG(RBX)
 
