@@ -124,6 +124,15 @@ func TestTileModel(t *testing.T) {
 	if got, want := signed.between("dotted", "stored"), (counts{tileStores: 4}); got != want {
 		t.Errorf("stores of a block: %+v, want %+v", got, want)
 	}
+	file, err := os.ReadFile("amx_amd64.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop, _, _ := strings.Cut(string(file), "JNZ       unpack")
+	unpacking := &source{lines: strings.Split(loop, "\n")}
+	if got, want := unpacking.between("unpack", ""), (counts{loads: 2, stores: 4, vector: 10}); got != want {
+		t.Errorf("unpacking of eight columns: %+v, want %+v", got, want)
+	}
 	for _, c := range []struct {
 		s    *source
 		loop string
