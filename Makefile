@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels oracle arm64 fuzz-short lint interop bench bench-go bench-model fidelity dist ci
+.PHONY: build generate test demo race purego kernels amx oracle arm64 fuzz-short lint interop bench bench-go bench-model fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -46,9 +46,21 @@ kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
 		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism' ./convert; done
 
+# AMX on a processor without it, which must have AVX-512 with VNNI and BF16: two disassemblers and LLVM judge the instructions, an emulator
+# runs what uses them. Needs gcc, objdump, llvm-objdump-14 and llc-14 (Debian: gcc, binutils, llvm-14). Every number of tokens, rows and
+# groups, some 100,000 products: make amx SWEEP=-sweep
+SWEEP =
+amx:
+	$(GO) -C internal/kernel/amx vet ./...
+	$(GO) -C internal/kernel/amx test -count=1 ./...
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) -C internal/kernel/amx build -o "$$dir/emu" ./emu; export NIBBLE_KERNEL=amx; \
+		$(GO) test -count=1 -exec "$$dir/emu -dots 10000 run" ./internal/kernel; \
+		$(GO) test -count=1 -timeout 60m -exec "$$dir/emu -dots 10000 run" -run 'TestBuilds|TestKernels|TestTails' ./runtime $(SWEEP); \
+		$(GO) test -count=1 -exec "$$dir/emu -dots 1000 run" -run 'TestInvariance/^(mixtral-fused|gemma3-multimodal|qwen2)$$/.' ./runtime
+
 # What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the
-# scripts of commands whose arithmetic the packages' own tests cover.
-SLOW = TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
+# scripts of commands whose arithmetic the packages' own tests cover; and TestTails, where there is one set or threads are looked for.
+SLOW = TestTails|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
 SCRIPTS = /(bench|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
 
 # Linear algebra against gonum, which is in a module of its own.
@@ -92,4 +104,4 @@ bench-model:
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
-ci: lint generate test race purego kernels oracle arm64 fuzz-short interop
+ci: lint generate test race purego kernels amx oracle arm64 fuzz-short interop

@@ -20,6 +20,9 @@ func native() []set {
 		list = append(list, set{"avx512vnni", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsVNNI, tilesAVX512, ceilingsVNNI, layersAVX512, attendsAVX512, gemmsAVX512, momentsAVX512})
 		if x.HasAVX512BF16 {
 			list = append(list, set{"avx512bf16", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsBF16, tilesAVX512, ceilingsBF16, layersAVX512, attendsAVX512, gemmsAVX512, momentsBF16})
+			if amxUsable {
+				list = append(list, set{"amx", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsAMX, tilesAVX512, ceilingsAMX, layersAVX512, attendsAVX512, gemmsAVX512, momentsBF16})
+			}
 		}
 	}
 	return list

@@ -68,7 +68,8 @@ type Product struct {
 	Panels int64
 	Groups int64
 
-	Parts []int16 // [blocks, Row, KParts] for KBlocks: sums of parts of the activations
+	Parts []int16   // [blocks, Row, KParts] for KBlocks: sums of parts of the activations
+	work  *tileWork // of a set with tiles
 }
 
 // tile is a kernel for a number of tokens.
@@ -81,6 +82,8 @@ type tile struct {
 type panels struct {
 	codes4, codes8, pairs []tile
 	direct4               []tile // codes of 4 bits by bfloat16 without a panel of pairs between; nil: none
+
+	tiled *tiled // codes by int8 of many tokens; nil: none
 
 	roundPairs func(dst []byte, x []float32) [16]float32 // of a multiple of 16 values
 
@@ -142,6 +145,10 @@ func (p *Product) Codes4(n int, scratch []byte) {
 		p.each(active.codes4, n)
 		return
 	}
+	if active.tiled != nil {
+		p.tile(active.tiled, n, scratch)
+		return
+	}
 	codes := p.Codes
 	p.Codes = scratch[:2*len(codes)]
 	active.unpack8(p.Codes, codes)
@@ -150,7 +157,13 @@ func (p *Product) Codes4(n int, scratch []byte) {
 }
 
 // Codes8 is Codes4 for 8-bit codes.
-func (p *Product) Codes8(n int) { p.each(active.codes8, n) }
+func (p *Product) Codes8(n int) {
+	if active.tiled != nil && n >= tileTokens {
+		p.tile(active.tiled, n, nil)
+		return
+	}
+	p.each(active.codes8, n)
+}
 
 // Pairs multiplies pairs by bfloat16 activations of n tokens. Of every block the products are added up column by column,
 // of each pair the second first; products are exact, sums rounded to float32. Then

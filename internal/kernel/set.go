@@ -16,6 +16,7 @@
 //	avx512       AVX-512 F, BW, VL and DQ
 //	avx512vnni   the same with VNNI for integers
 //	avx512bf16   the same with the dot products of bfloat16
+//	amx          the same with AMX's tiles for the products of integers of many tokens, where Linux grants them
 package kernel
 
 import (
@@ -79,6 +80,9 @@ func Select(name string) error {
 			active, forced = s, nil
 			return nil
 		}
+	}
+	if name == "amx" {
+		return fmt.Errorf("kernel amx: %s; this machine has %s", amxReason, strings.Join(Names(), ", "))
 	}
 	return fmt.Errorf("kernel %q: this machine has %s", name, strings.Join(Names(), ", "))
 }

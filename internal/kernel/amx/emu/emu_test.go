@@ -1,0 +1,70 @@
+//go:build linux && amd64
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// built builds a command and returns its path.
+func built(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "command")
+	build := exec.Command("go", "build", "-o", path, pkg)
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", pkg, err, out)
+	}
+	return path
+}
+
+// A machine that has everything lists the set first. One that lacks something does not, and forcing the set is an error of
+// usage that says what is missing; nothing runs tiles without the grant.
+func TestRefusals(t *testing.T) {
+	emu := built(t, ".", ".")
+	names, runtime := built(t, "../..", "./names"), built(t, "../../../..", "./cmd/runtime")
+	for without, reason := range map[string]string{
+		"":      "",
+		"cpuid": "kernel amx: the processor has no amx_tile, amx_int8 and amx_bf16 (CPUID)",
+		"xcr0":  "kernel amx: the operating system has not enabled tiles (bits 17 and 18 of XCR0)",
+		"grant": "kernel amx: the kernel refuses permission to use tiles (arch_prctl ARCH_REQ_XCOMP_PERM: invalid argument)",
+	} {
+		list, err := exec.Command(emu, "-without", without, "run", names).Output()
+		if err != nil {
+			t.Fatalf("without %q: %v", without, err)
+		}
+		if got, want := strings.HasPrefix(string(list), "amx\n"), without == ""; got != want || strings.Contains(string(list), "amx\n") != want {
+			t.Errorf("without %q: sets %q", without, list)
+		}
+		if without == "" {
+			continue
+		}
+		out, err := exec.Command(emu, "-without", without, "run", runtime, "bench", "--kernel", "amx", "--shape", "smollm-135m").CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), reason) {
+			t.Errorf("without %q: %v, %s; want status 2 and %q", without, err, out, reason)
+		}
+	}
+}
+
+// The exit status is the program's, and a run that used no tiles is a failure where they are asked for.
+func TestExit(t *testing.T) {
+	emu := built(t, ".", ".")
+	for want, args := range map[int][]string{
+		0:   {"run", "/bin/sh", "-c", "exit 0"},
+		7:   {"run", "/bin/sh", "-c", "(exit 3); exit 7"},
+		137: {"run", "/bin/sh", "-c", "kill -9 $$"},
+		125: {"-dots", "1", "run", "/bin/sh", "-c", "exit 0"},
+		2:   {"run"},
+	} {
+		cmd := exec.Command(emu, args...)
+		_ = cmd.Run()
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("%v: status %d, want %d", args, got, want)
+		}
+	}
+}

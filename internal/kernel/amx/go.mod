@@ -1,0 +1,3 @@
+module nibble/internal/kernel/amx
+
+go 1.26.0
