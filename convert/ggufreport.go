@@ -2,6 +2,8 @@ package convert
 
 import (
 	"math"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	codec "nibble/gguf/block"
@@ -11,6 +13,14 @@ import (
 
 // reportSuffix is what the name of the report beside a GGUF file ends in, in place of .gguf.
 const reportSuffix = ".report.json"
+
+// splitName is what the names of a file's parts end in.
+var splitName = regexp.MustCompile(`-\d{5}-of-\d{5}$`)
+
+// GGUFReport returns the name of the report beside a GGUF file, or beside any part of one.
+func GGUFReport(file string) string {
+	return splitName.ReplaceAllString(strings.TrimSuffix(file, filepath.Ext(file)), "") + reportSuffix
+}
 
 // report is the report of a file; without noise the widest figures stand in it.
 func (p *GGUFPlan) report(noise map[string][]quant.Noise, sums map[string]string) *Report {

@@ -181,7 +181,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	}
 	defer b.Set.Close()
 	if o.sensitivity.file != "" {
-		if err := o.sensitivity.place(folder.Path, o.overwrite); err != nil {
+		if err := placeFile(o.sensitivity.file, folder.Path, o.overwrite); err != nil {
 			return err
 		}
 		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)

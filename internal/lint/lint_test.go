@@ -22,7 +22,7 @@ var allowed = map[string][]string{
 	"github.com/x448/float16":           {"internal/half", "internal/kernel"},
 	"github.com/dlclark/regexp2/v2":     {"tokenizer"},
 	"github.com/ardanlabs/jinja":        {"tokenizer"},
-	"nibble/convert":                    {"internal/cli"},
+	"nibble/convert":                    {"internal/cli", "report"},
 	"nibble/internal/parquet":           {"calib"},
 	"nibble/internal/cli":               {"cmd/quantize", "cmd/dequantize", "cmd/runtime", "cmd/export"},
 }
