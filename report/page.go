@@ -53,9 +53,9 @@ type overview struct {
 func (r *Report) Render(w io.Writer) error {
 	v := &view{Title: "Quantization report", Lead: r.lead(), Tool: r.Tool, Style: template.CSS(styles), Missing: r.Missing}
 	if len(r.Builds) == 1 && len(r.Exports) == 0 {
-		v.Title += ": " + visible(r.Builds[0].Name)
+		v.Title += ": " + r.Builds[0].Name
 	}
-	add := func(id, name string) { v.Sections = append(v.Sections, section{id, visible(name)}) }
+	add := func(id, name string) { v.Sections = append(v.Sections, section{id, name}) }
 	if len(r.Builds) > 0 {
 		v.Overview = r.overview()
 		add("overview", "Overview")
@@ -98,7 +98,7 @@ func (r *Report) lead() string {
 	count(len(r.Speed), "measurement of speed", "measurements of speed")
 	lead := strings.Join(parts, ", ")
 	if r.Reference != "" {
-		lead += ", held against " + visible(r.Reference)
+		lead += ", held against " + r.Reference
 	}
 	return lead + "."
 }

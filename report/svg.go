@@ -23,13 +23,16 @@ const (
 	seriesCount = 6 // colours that the page has; later series share them, dashed
 )
 
-var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;", "\x00", "\uFFFD")
+var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
+
+// escape makes a text of any origin one that SVG can hold.
+func escape(s string) string { return escaper.Replace(visible(s)) }
 
 // newDrawing begins a picture with a name and a description for those who do not see it. id is unique in the page.
 func newDrawing(id, title, description string, height float64) *drawing {
 	d := &drawing{height: height}
 	fmt.Fprintf(&d.b, `<svg viewBox="0 0 %g %g" role="img" aria-labelledby="%s-t %s-d"><title id="%s-t">%s</title><desc id="%s-d">%s</desc>`,
-		width, height, id, id, id, escaper.Replace(title), id, escaper.Replace(description))
+		width, height, id, id, id, escape(title), id, escape(description))
 	return d
 }
 
@@ -50,7 +53,7 @@ func (d *drawing) circle(class string, x, y, r float64) {
 
 // text writes at a point; anchor is start, middle or end.
 func (d *drawing) text(class, anchor string, x, y float64, s string) {
-	fmt.Fprintf(&d.b, `<text class="%s" text-anchor="%s" x="%s" y="%s">%s</text>`, class, anchor, px(x), px(y), escaper.Replace(s))
+	fmt.Fprintf(&d.b, `<text class="%s" text-anchor="%s" x="%s" y="%s">%s</text>`, class, anchor, px(x), px(y), escape(s))
 }
 
 // path joins points; where closed goes on to the base line and is filled.
@@ -64,7 +67,7 @@ func (d *drawing) path(class string, points [][2]float64) {
 
 func (d *drawing) done() template.HTML {
 	d.b.WriteString("</svg>")
-	return template.HTML(d.b.String()) // every text in it went through escaper
+	return template.HTML(d.b.String()) // every text in it went through escape
 }
 
 // scale maps values to coordinates.

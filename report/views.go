@@ -24,7 +24,7 @@ type worstView struct {
 func (r *Report) textView() *textView {
 	x := r.Text
 	v := &textView{Lead: fmt.Sprintf("Text: %s, %s tokens, in %d windows of %d, %d apart. The reference %s runs in f32; builds with activations in %s, keys and values in %s.",
-		visible(x.Name), number(int64(x.Tokens)), x.Windows, x.Context, x.Stride, visible(r.Reference), x.Activations, x.KV),
+		x.Name, number(int64(x.Tokens)), x.Windows, x.Context, x.Stride, r.Reference, x.Activations, x.KV),
 		Table: &Table{ID: "text-t", Caption: "What the builds lost, with 95 % intervals", Left: 1, Heads: []string{"build", "KL mean", "median", "99 %",
 			"perplexity", "its ratio", "top-1 agreement"}}}
 	var shares, positions []curve
@@ -48,7 +48,7 @@ func (r *Report) textView() *textView {
 			c.x, c.y = append(c.x, float64(run.From+run.To)/2), append(c.y, run.KL)
 		}
 		positions = append(positions, c)
-		v.Worst = append(v.Worst, worstView{fmt.Sprintf("worst-%d", i), visible(b.Name), m.Worst})
+		v.Worst = append(v.Worst, worstView{fmt.Sprintf("worst-%d", i), b.Name, m.Worst})
 	}
 	kl := func(v float64) string { return fmt.Sprintf("%.6f", v) }
 	v.Charts = []*Chart{
@@ -113,7 +113,7 @@ func newHeat(id, caption string, g *grid, format string, low bool) *heat {
 }
 
 func (x *Build) view(id string) *buildView {
-	v := &buildView{Build: x, ID: id, Name: visible(x.Name)}
+	v := &buildView{Build: x, ID: id, Name: x.Name}
 	g := x.sqnrGrid()
 	v.Heat = newHeat(id+"-sqnr", "Lowest SQNR in dB; red is low, blue is high", g, "%.1f", true)
 	v.Loss = newHeat(id+"-loss", "Largest loss; red is high, blue is low", x.lossGrid(), "%.5f", false)
@@ -125,13 +125,13 @@ func (x *Build) view(id string) *buildView {
 			lowest, average = fmt.Sprintf("%.2f", r.Lowest), fmt.Sprintf("%.2f", r.Average)
 		}
 		v.RoleTable.Rows = append(v.RoleTable.Rows, []string{r.Role, fmt.Sprint(r.Matrices), number(r.Weights), number(r.Bytes), fmt.Sprintf("%.4f", r.Bits), lowest, average})
-		bars = append(bars, bar{visible(r.Role), fmt.Sprintf("%.3f", r.Bits), r.Bits, 0})
+		bars = append(bars, bar{r.Role, fmt.Sprintf("%.3f", r.Bits), r.Bits, 0})
 	}
 	v.RoleChart = barChart(id+"-bits", "Bits per weight by role", "bits per weight", bars)
 	if g != nil {
 		var curves []curve
 		for i, role := range g.Roles {
-			c := curve{name: visible(role)}
+			c := curve{name: role}
 			for j, layer := range g.Layers {
 				if layer >= 0 && !math.IsNaN(g.Cells[j][i]) {
 					c.x, c.y = append(c.x, float64(layer)), append(c.y, g.Cells[j][i])
@@ -193,7 +193,7 @@ type exportView struct {
 const mostRanges = 12
 
 func (x *Export) view(id string) *exportView {
-	v := &exportView{Export: x, ID: id, Name: visible(x.Name)}
+	v := &exportView{Export: x, ID: id, Name: x.Name}
 	c := curve{name: "residual stream"}
 	for i, l := range x.Layers[:min(len(x.Layers), mostLayers)] {
 		c.x, c.y = append(c.x, float64(i)), append(c.y, float64(l.SQNR))
@@ -214,9 +214,9 @@ func (x *Export) view(id string) *exportView {
 	var ranges []interval
 	for _, i := range order[:min(len(order), mostRanges)] {
 		t := &x.Tensors[i]
-		ranges = append(ranges, interval{visible(t.Name), fmt.Sprintf("%.4g to %.4g", t.Lo, t.Hi), float64(t.Lo), float64(t.Hi)})
+		ranges = append(ranges, interval{t.Name, fmt.Sprintf("%.4g to %.4g", t.Lo, t.Hi), float64(t.Lo), float64(t.Hi)})
 		if t.Clipped > 0 {
-			clipped = append(clipped, bar{visible(t.Name), fmt.Sprintf("%.4f %%", 100*t.Clipped), 100 * t.Clipped, 1})
+			clipped = append(clipped, bar{t.Name, fmt.Sprintf("%.4f %%", 100*t.Clipped), 100 * t.Clipped, 1})
 		}
 	}
 	if len(clipped) > 0 {
@@ -248,8 +248,8 @@ func (r *Report) speedView() *speedView {
 	v := new(speedView)
 	for i, s := range r.Speed {
 		id := fmt.Sprintf("speed-%d", i)
-		t := &Table{ID: id, Caption: fmt.Sprintf("%s on %s, kernels %s, activations %s, cache %s; tokens per second, shares are of the median", visible(s.Model), visible(s.CPU), visible(s.Kernel),
-			visible(s.Activations), visible(s.KV)), Left: 1, Heads: []string{"test", "threads", "mean", "±", "median", "GB/s", "of the memory's ceiling", "of the arithmetic's peak"}}
+		t := &Table{ID: id, Caption: fmt.Sprintf("%s on %s, kernels %s, activations %s, cache %s; tokens per second, shares are of the median", s.Model, s.CPU, s.Kernel,
+			s.Activations, s.KV), Left: 1, Heads: []string{"test", "threads", "mean", "±", "median", "GB/s", "of the memory's ceiling", "of the arithmetic's peak"}}
 		var bars []bar
 		for _, x := range s.Tests[:min(len(s.Tests), mostRows)] {
 			share := func(v float64) string {
@@ -265,10 +265,10 @@ func (r *Report) speedView() *speedView {
 			t.Rows = append(t.Rows, []string{x.Name, fmt.Sprint(x.Threads), fmt.Sprintf("%.2f", x.Mean), fmt.Sprintf("%.2f", x.Stddev), fmt.Sprintf("%.2f", x.Median),
 				read, share(x.ShareOfCeiling), share(x.ShareOfPeak)})
 			if len(bars) < 24 {
-				bars = append(bars, bar{visible(fmt.Sprintf("%s, threads %d", x.Name, x.Threads)), fmt.Sprintf("%.1f", x.Median), x.Median, 2})
+				bars = append(bars, bar{fmt.Sprintf("%s, threads %d", x.Name, x.Threads), fmt.Sprintf("%.1f", x.Median), x.Median, 2})
 			}
 		}
-		v.Charts = append(v.Charts, barChart(id+"-c", visible(s.Model)+" ("+visible(s.File)+")", "tokens per second", bars))
+		v.Charts = append(v.Charts, barChart(id+"-c", s.Model+" ("+s.File+")", "tokens per second", bars))
 		v.Tables = append(v.Tables, t)
 	}
 	return v
