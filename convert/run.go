@@ -165,23 +165,23 @@ func (r *Run) open() error {
 }
 
 func (r *Run) create() error {
-	digest, err := r.digest()
+	plan, err := r.head()
 	if err != nil {
 		return err
 	}
 	if r.out, err = safetensors.Create(r.dir.Path(), r.Weights); err != nil {
 		return err
 	}
-	r.journal, err = createJournal(filepath.Join(r.dir.Path(), journalName), digest)
+	r.journal, err = createJournal(filepath.Join(r.dir.Path(), journalName), plan)
 	return err
 }
 
 func (r *Run) resume() error {
-	digest, err := r.digest()
+	plan, err := r.head()
 	if err != nil {
 		return err
 	}
-	if r.journal, r.done, err = resumeJournal(filepath.Join(r.dir.Path(), journalName), digest); err != nil {
+	if r.journal, r.done, err = resumeJournal(filepath.Join(r.dir.Path(), journalName), plan); err != nil {
 		return err
 	}
 	if r.out, err = safetensors.Reopen(r.dir.Path(), r.Weights); err != nil {
