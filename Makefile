@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels oracle arm64 fuzz-short lint interop browser bench bench-go bench-model fidelity dist ci
+.PHONY: build generate test demo race purego kernels oracle arm64 fuzz-short lint interop browser docs bench bench-go bench-model fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -75,6 +75,12 @@ interop: build
 browser: build
 	./interop/browser.sh
 
+# Manual pages, and completions for bash, zsh and fish, in bin/docs. The writer is a module of its own.
+docs:
+	rm -rf bin/docs
+	$(GO) -C internal/docgen vet ./...
+	$(GO) -C internal/docgen run . ../../bin/docs
+
 # One table: models that are not there, against what the machine can do, and against llama-bench where it is:
 # make bench LLAMA_CPP=/path/to/bin LLAMA_MODELS=/folder/with/tinyllama-1.1b-Q4_K_M.gguf/and/others
 bench: build
@@ -96,4 +102,4 @@ bench-model:
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
-ci: lint generate test race purego kernels oracle arm64 fuzz-short interop
+ci: lint generate test docs race purego kernels oracle arm64 fuzz-short interop
