@@ -124,15 +124,22 @@ func barChart(id, title, what string, bars []bar) *Chart {
 	d := newDrawing(id, title, what+", one bar each; the values are beside the bars", float64(len(bars))*row+bottom-8)
 	base := d.height - bottom + 4
 	x := newScale(append(values, 0), false, true, 2, width-right)
-	for _, v := range x.ticks {
+	for i, v := range x.ticks {
+		anchor := "middle"
+		switch i {
+		case 0:
+			anchor = "start"
+		case len(x.ticks) - 1:
+			anchor = "end"
+		}
 		d.line("grid", x.at(v), 0, x.at(v), base)
-		d.text("tick", map[bool]string{true: "start", false: "middle"}[v == 0], x.at(v), base+14, tick(v))
+		d.text("tick", anchor, x.at(v), base+14, tick(v))
 	}
 	for i, b := range bars {
 		y := float64(i) * row
 		d.text("label", "start", 2, y+12, shorten(b.name, 40))
 		d.text("label value", "end", width-right, y+12, b.text)
-		d.rect(series("bar", b.series), 2, y+16, x.at(b.value)-2, 8)
+		d.rect(series("bar", b.series), 2, y+17, x.at(b.value)-2, 7)
 	}
 	d.text("axis-title", "middle", width/2, d.height-3, what)
 	return &Chart{Title: title, SVG: d.done()}
@@ -179,7 +186,7 @@ func rangeChart(id, title string, list []interval) *Chart {
 	}
 	x := &scale{lo: -most, hi: most, from: 2, to: width - 2}
 	base := d.height - bottom + 4
-	for e := -most; e <= most; e += math.Ceil(most / 4) {
+	for e := -most; e <= most; e += math.Ceil(most / 3) {
 		v := math.Copysign(math.Pow(10, math.Abs(e)), e)
 		if e == 0 {
 			v = 0
@@ -199,7 +206,7 @@ func rangeChart(id, title string, list []interval) *Chart {
 		y := float64(i) * row
 		d.text("label", "start", 2, y+12, shorten(r.name, 40))
 		d.text("label value", "end", width-2, y+12, r.text)
-		d.rect("bar s0", x.at(bend(r.lo)), y+16, x.at(bend(r.hi))-x.at(bend(r.lo)), 8)
+		d.rect("bar s0", x.at(bend(r.lo)), y+17, x.at(bend(r.hi))-x.at(bend(r.lo)), 7)
 	}
 	d.text("axis-title", "middle", width/2, d.height-3, "value, logarithmic on both sides of zero")
 	return &Chart{Title: title, SVG: d.done()}

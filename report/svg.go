@@ -155,7 +155,7 @@ func tick(v float64) string {
 	if math.Abs(v) < 1e-12 {
 		return "0"
 	}
-	return strings.Replace(strconv.FormatFloat(v, 'g', 4, 64), "e-0", "e-", 1)
+	return strings.Replace(strconv.FormatFloat(v, 'g', 6, 64), "e-0", "e-", 1)
 }
 
 // plot is a drawing with axes.
