@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels amx oracle arm64 fuzz-short lint interop bench bench-go bench-model fidelity dist ci
+.PHONY: build generate test demo race purego kernels amx oracle arm64 fuzz-short lint interop browser docs bench bench-go bench-model fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -61,7 +61,7 @@ amx:
 # What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the
 # scripts of commands whose arithmetic the packages' own tests cover; and TestTails, where there is one set or threads are looked for.
 SLOW = TestTails|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
-SCRIPTS = /(bench|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
+SCRIPTS = /(bench|report|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
 
 # Linear algebra against gonum, which is in a module of its own.
 oracle:
@@ -82,6 +82,16 @@ fuzz-short:
 # Other people's software judges our files, in a Python environment of its own.
 interop: build
 	GO=$(GO) ./interop/run.sh
+
+# The page of runtime report in a real browser, with pictures in interop/out/browser. Needs Debian's chromium, so ci does without.
+browser: build
+	./interop/browser.sh
+
+# Manual pages, and completions for bash, zsh and fish, in bin/docs. The writer is a module of its own.
+docs:
+	rm -rf bin/docs
+	$(GO) -C internal/docgen vet ./...
+	$(GO) -C internal/docgen run . ../../bin/docs
 
 # One table: models that are not there, against what the machine can do, and against llama-bench where it is:
 # make bench LLAMA_CPP=/path/to/bin LLAMA_MODELS=/folder/with/tinyllama-1.1b-Q4_K_M.gguf/and/others
@@ -104,4 +114,4 @@ bench-model:
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
-ci: lint generate test race purego kernels amx oracle arm64 fuzz-short interop
+ci: lint generate test docs race purego kernels amx oracle arm64 fuzz-short interop

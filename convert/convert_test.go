@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"nibble/build"
 	"nibble/convert"
@@ -293,15 +294,28 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 	}
 	group, method, signed := settings(t, "awq", 32), settings(t, "awq", 16), settings(t, "awq", 16)
 	method.Spec.Method, signed.Spec.Signed = quant.Search, true // change no shape and no config
-	for _, s := range []convert.Settings{group, method, signed} {
+	for want, s := range map[string]convert.Settings{"other settings: --group 16, now it is 32; ": group, "other settings: --method rtn, now it is search; ": method,
+		"the same flags and another plan": signed} {
 		plan, err := convert.NewPlan(src, s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = (&convert.Run{Plan: plan, Out: out, Mode: stage.Resume}).Quantize(context.Background(), nil)
-		if err == nil || !strings.Contains(err.Error(), "--overwrite starts again") {
-			t.Fatalf("%+v: error %v", s.Spec, err)
+		if err == nil || !strings.Contains(err.Error(), "--overwrite starts again") || !strings.Contains(err.Error(), "it was started with "+want) {
+			t.Errorf("error %v, want %s", err, want)
 		}
+	}
+	// A source that was touched is named with its times.
+	if err := os.Chtimes(filepath.Join(dir, "model.safetensors"), time.Time{}, time.Unix(1e9, 5)); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := convert.NewPlan(src, settings(t, "awq", 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = (&convert.Run{Plan: plan, Out: out, Mode: stage.Resume}).Quantize(context.Background(), nil)
+	if err == nil || !strings.Contains(err.Error(), "source model.safetensors ") || !strings.Contains(err.Error(), "of 2001-09-09 01:46:40.000000005; ") {
+		t.Error(err)
 	}
 }
 

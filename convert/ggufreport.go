@@ -3,6 +3,8 @@ package convert
 import (
 	"cmp"
 	"math"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	codec "nibble/gguf/block"
@@ -13,6 +15,14 @@ import (
 
 // reportSuffix is what the name of the report beside a GGUF file ends in, in place of .gguf.
 const reportSuffix = ".report.json"
+
+// splitName is what the names of a file's parts end in.
+var splitName = regexp.MustCompile(`-\d{5}-of-\d{5}$`)
+
+// GGUFReport returns the name of the report beside a GGUF file, or beside any part of one.
+func GGUFReport(file string) string {
+	return splitName.ReplaceAllString(strings.TrimSuffix(file, filepath.Ext(file)), "") + reportSuffix
+}
 
 // report is the report of a file; without outcomes the widest figures stand in it.
 func (p *GGUFPlan) report(outcomes map[string]*outcome, sums map[string]string) *Report {

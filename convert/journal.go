@@ -15,8 +15,8 @@ import (
 
 // journalName is the file in OUT.partial that says what is finished.
 //
-// Its first line is {"plan":"…"}, the digest of everything that decides the output. Every further line is an entry. A
-// line that was cut by a crash ends the journal: it and what follows count as not written.
+// Its first line is {"plan":"…","settings":{…}}: the digest of everything that decides the output, and what of it a person can
+// change, by name, to say what differs if a resume is refused. Every further line is an entry. A line that was cut by a crash ends the journal: it and what follows count as not written.
 const journalName = ".nibble-journal"
 
 // entry is one finished job.
@@ -41,8 +41,14 @@ type journal struct {
 	file *os.File
 }
 
-// readJournal returns the digest and the entries of a journal, and the number of bytes that were whole.
-func readJournal(r io.Reader) (plan string, done map[string]entry, size int64, err error) {
+// head is the first line of a journal.
+type head struct {
+	Plan     string            `json:"plan"`
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// readJournal returns the head and the entries of a journal, and the number of bytes that were whole.
+func readJournal(r io.Reader) (plan head, done map[string]entry, size int64, err error) {
 	in := bufio.NewReader(r)
 	done = map[string]entry{}
 	for {
@@ -51,16 +57,12 @@ func readJournal(r io.Reader) (plan string, done map[string]entry, size int64, e
 			return plan, done, size, nil // without its newline a line is not whole
 		}
 		if err != nil {
-			return "", nil, 0, err
+			return head{}, nil, 0, err
 		}
-		if plan == "" {
-			var head struct {
-				Plan string `json:"plan"`
+		if plan.Plan == "" {
+			if json.Unmarshal(line, &plan) != nil || plan.Plan == "" {
+				return head{}, nil, 0, errors.New("no plan in its first line")
 			}
-			if json.Unmarshal(line, &head) != nil || head.Plan == "" {
-				return "", nil, 0, errors.New("no plan in its first line")
-			}
-			plan = head.Plan
 		} else {
 			e := entry{outcome: new(outcome)} // the decoder could not make one of a type that is not exported
 			dec := json.NewDecoder(bytes.NewReader(line))
@@ -78,24 +80,24 @@ func readJournal(r io.Reader) (plan string, done map[string]entry, size int64, e
 }
 
 // createJournal starts a journal.
-func createJournal(path, plan string) (*journal, error) {
+func createJournal(path string, plan head) (*journal, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, err
 	}
 	j := &journal{file: f}
-	return j, j.line(map[string]string{"plan": plan})
+	return j, j.line(plan)
 }
 
 // resumeJournal opens a journal that was written for the same plan and cuts what a crash left half written.
-func resumeJournal(path, plan string) (*journal, map[string]entry, error) {
+func resumeJournal(path string, plan head) (*journal, map[string]entry, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	was, done, size, err := readJournal(f)
-	if err == nil && was != plan {
-		err = errors.New("it was started with other settings, another version or another source")
+	if err == nil && was.Plan != plan.Plan {
+		err = fmt.Errorf("it was started with %s", was.differences(plan))
 	}
 	if err == nil {
 		err = f.Truncate(size)

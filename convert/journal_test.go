@@ -11,7 +11,7 @@ import (
 // What a journal says of a matrix comes back, and what follows it counts, too.
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	j, err := createJournal(path, "ab")
+	j, err := createJournal(path, head{Plan: "ab"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestJournal(t *testing.T) {
 		}
 	}
 	j.close()
-	j, done, err := resumeJournal(path, "ab")
+	j, done, err := resumeJournal(path, head{Plan: "ab"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +36,7 @@ func TestJournal(t *testing.T) {
 func FuzzJournal(f *testing.F) {
 	f.Add([]byte("{\"plan\":\"ab\"}\n{\"job\":\"lm_head\",\"crc32c\":7,\"noise\":{\"Signal\":1,\"Error\":0.5,\"Max\":0.1,\"Count\":3}}\n"))
 	f.Add([]byte("{\"plan\":\"ab\"}\n{\"job\":\"file model.safetensors\",\"sha256\":\"00\"}\n{\"job\":"))
+	f.Add([]byte("{\"plan\":\"ab\",\"settings\":{\"--group\":\"128\"}}\n"))
 	f.Add([]byte("\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		plan, done, size, err := readJournal(bytes.NewReader(raw))
@@ -46,8 +47,8 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("%d of %d bytes are whole", size, len(raw))
 		}
 		again, rest, n, err := readJournal(bytes.NewReader(raw[:size]))
-		if err != nil || again != plan || n != size || len(rest) != len(done) {
-			t.Fatalf("%q, %d entries, %d bytes; read again %q, %d, %d: %v", plan, len(done), size, again, len(rest), n, err)
+		if err != nil || again.Plan != plan.Plan || n != size || len(rest) != len(done) {
+			t.Fatalf("%v, %d entries, %d bytes; read again %v, %d, %d: %v", plan, len(done), size, again, len(rest), n, err)
 		}
 	})
 }

@@ -181,7 +181,7 @@ func (r *Run) open() error {
 }
 
 func (r *Run) create() error {
-	digest, err := r.digest()
+	plan, err := r.head()
 	if err != nil {
 		return err
 	}
@@ -193,16 +193,16 @@ func (r *Run) create() error {
 	if err != nil {
 		return err
 	}
-	r.journal, err = createJournal(filepath.Join(r.dir.Path(), journalName), digest)
+	r.journal, err = createJournal(filepath.Join(r.dir.Path(), journalName), plan)
 	return err
 }
 
 func (r *Run) resume() error {
-	digest, err := r.digest()
+	plan, err := r.head()
 	if err != nil {
 		return err
 	}
-	if r.journal, r.done, err = resumeJournal(filepath.Join(r.dir.Path(), journalName), digest); err != nil {
+	if r.journal, r.done, err = resumeJournal(filepath.Join(r.dir.Path(), journalName), plan); err != nil {
 		return err
 	}
 	if r.gguf != nil {

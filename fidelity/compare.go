@@ -81,6 +81,8 @@ type pair struct {
 	chunk              int
 	kept               *batch // of the build
 	tokens             []int32
+	start              int // of the window in the text
+	scored             func(Position)
 
 	ends                                   []int // of the windows
 	kl, referenceNLL, buildNLL, difference []float64
@@ -94,7 +96,7 @@ const (
 
 func newPair(reference, build *runtime.Model, o Options) (p *pair, err error) {
 	width := reference.Width()
-	p = &pair{reference: reference, build: build, chunk: max(min(maxChunk, maxLogits/width), 1)}
+	p = &pair{reference: reference, build: build, chunk: max(min(maxChunk, maxLogits/width), 1), scored: o.Scored}
 	p.logits = make([]float32, p.chunk*width)
 	p.kept = newBatch(build.Threads(), width)
 	if p.ofReference, err = reference.NewSession(o.Context, runtime.KVF32); err != nil {
@@ -108,7 +110,7 @@ func newPair(reference, build *runtime.Model, o Options) (p *pair, err error) {
 func (p *pair) window(ctx context.Context, w Window, text, front []int32) error {
 	p.ofReference.Reset()
 	p.ofNew.Reset()
-	p.tokens = w.tokens(p.tokens, text, front)
+	p.tokens, p.start = w.tokens(p.tokens, text, front), w.Start
 	first := max(w.First, len(front))
 	for at := 0; at < len(p.tokens); at += p.chunk {
 		if err := ctx.Err(); err != nil {
@@ -148,7 +150,7 @@ func (p *pair) step(ctx context.Context, lo, hi, first int) error {
 func (p *pair) measure(lo int) error {
 	var rows [batchRows]struct {
 		kl, reference, build float64
-		same                 bool
+		likeliest            [2]int
 	}
 	positions, err := p.kept.empty(func(i int, scratch []float64) error {
 		at := p.kept.positions[i]
@@ -162,18 +164,21 @@ func (p *pair) measure(lo int) error {
 			return fmt.Errorf("%w (the reference)", err)
 		}
 		x := &rows[i]
-		x.kl, x.reference, x.build, x.same = r.divergence(&b), r.surprise(token), b.surprise(token), r.top == b.top
+		x.kl, x.reference, x.build, x.likeliest = r.divergence(&b), r.surprise(token), b.surprise(token), [2]int{r.top, b.top}
 		return nil
 	})
-	for i := range positions {
+	for i, at := range positions {
 		x := &rows[i]
 		same := 0.0
-		if x.same {
+		if x.likeliest[0] == x.likeliest[1] {
 			same = 1
 		}
 		p.kl, p.same = append(p.kl, x.kl), append(p.same, same)
 		p.referenceNLL, p.buildNLL = append(p.referenceNLL, x.reference), append(p.buildNLL, x.build)
 		p.difference = append(p.difference, x.build-x.reference)
+		if target := lo + at + 1; p.scored != nil {
+			p.scored(Position{p.start + target, target, p.tokens[target], x.kl, x.reference, x.build, x.likeliest})
+		}
 	}
 	return err
 }

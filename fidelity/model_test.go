@@ -161,11 +161,23 @@ func TestCompare(t *testing.T) {
 			t.Errorf("progress %d of %d", done, windows)
 		}
 	}
+	var scored []Position
+	o.Scored = func(p Position) { scored = append(scored, p) }
 	c, err := Compare(t.Context(), reference, half, text, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Positions != 120 || c.Windows != 8 || calls != 8 || c.Scoring != "all" {
+	// Every token but the first of a window, in the order of the text, and together they are the comparison.
+	kl, nll := 0.0, 0.0
+	for i, p := range scored {
+		if p.Text != i/15*16+i%15+1 || p.Window != i%15+1 || p.Token != text[p.Text] {
+			t.Errorf("position %d is %+v", i, p)
+		}
+		kl, nll = kl+p.KL, nll+p.Build
+	}
+	near(t, "KL of the positions", kl/120, c.KLMean, 1e-15)
+	near(t, "perplexity of the positions", math.Exp(nll/120), c.Build, 1e-9)
+	if c.Positions != 120 || len(scored) != 120 || c.Windows != 8 || calls != 8 || c.Scoring != "all" {
 		t.Errorf("%d positions, %d windows, %d calls", c.Positions, c.Windows, calls)
 	}
 	if !(c.KLMean > 0 && c.KLMean < 1e-3 && c.KLMedian < c.KLMean && c.KLMean < c.KLP99 && c.Top1 > 0.95) {

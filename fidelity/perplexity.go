@@ -17,6 +17,16 @@ type Options struct {
 	KV         runtime.KV // cache of the model; in a comparison of the build, the reference keeps float32
 
 	Progress func(done, windows int) // called after every window; may be nil
+	Scored   func(p Position)        // called for every position of a comparison, in the order of the text; may be nil
+}
+
+// Position is what a comparison finds out about one scored token.
+type Position struct {
+	Text, Window     int // where the token is: in the text, and in its window
+	Token            int32
+	KL               float64
+	Reference, Build float64 // −ln p(token)
+	Likeliest        [2]int  // what the reference and the build expected
 }
 
 // windows cuts a text as the options say, and refuses tokens that a model with vocab logits does not have.

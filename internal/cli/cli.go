@@ -39,6 +39,8 @@ const (
 	exitUsage  = 2 // the command line says something that cannot be
 	exitInput  = 3 // an input file is bad, or is not what it should be
 	exitGate   = 4 // done, but a quality gate was missed
+
+	exitInterrupted = 130 // ended by Ctrl-C or SIGTERM, as a shell states the former
 )
 
 // coded is an error with an exit code of its own.
@@ -67,6 +69,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.Is(err, context.Canceled), errors.Is(err, convert.ErrInterrupted):
+		return exitInterrupted
 	case errors.As(err, &c):
 		return c.code
 	case errors.Is(err, safetensors.ErrCorrupt), errors.Is(err, hf.ErrMismatch), errors.Is(err, quant.ErrNonFinite), errors.Is(err, nibbleruntime.ErrNonFinite),
@@ -98,7 +102,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	}
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
-			err = errors.New("interrupted")
+			err = convert.ErrInterrupted
 		}
 		line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)

@@ -17,6 +17,8 @@ func newLintCommand() *cobra.Command {
 		Short: "Say what a compiler for the NPU would trip over in an ONNX graph",
 		Long: `Say what a compiler for the NPU would trip over in an ONNX graph, ours or another tool's: operations that do not stand between
 quantizers, types and grids that no node of the NPU has, 8 bits where the file says 16. Nothing is loaded but the graph.`,
+		Example: `  export lint ./phone/decode.onnx
+  export lint ./phone/prefill.onnx ./phone/decode.onnx --json | jq .findings`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runLint(cmd, args, o) },
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -65,6 +66,41 @@ func TestKillAndResume(t *testing.T) {
 				t.Errorf("killed after %d layers: %s differs", n, name)
 			}
 		}
+	}
+}
+
+// A process that Ctrl-C ends says so by its exit code, as shells have it, and prints the command that goes on.
+func TestInterruptAndResume(t *testing.T) {
+	dir := t.TempDir()
+	name, args := emulated(os.Getenv("PATH"), "quantize")
+	args = append(args, "--format", "gptq", "--threads", "1", "--overwrite", "-o", filepath.Join(dir, "a build"))
+	cmd := exec.Command(name, args...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stderr)
+	lines.Scan()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	last := lines.Text()
+	for lines.Scan() {
+		last = lines.Text()
+	}
+	_ = cmd.Wait() // its exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Fatalf("exit code %d, want 130: %s", code, last)
+	}
+	want := fmt.Sprintf(" --format gptq --threads 1 -o '%s/a build' --resume", dir)
+	if !strings.Contains(last, "quantize: interrupted; "+dir+"/a build.partial is kept, go on with: ") || !strings.HasSuffix(last, want) {
+		t.Errorf("%s\nwant it to end in %s", last, want)
+	}
+	if raw, err := exec.Command(name, append(args[:len(args)-3], "-o", filepath.Join(dir, "a build"), "--resume")...).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, raw)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -23,6 +25,9 @@ type progress struct {
 	label func(job string) string // layer that a job belongs to
 	left  map[string]int64        // input bytes of a layer that are still to come
 	note  string                  // behind what is reported of a layer
+
+	shown  string // layer in front of the bar
+	staged bool   // the front of the bar says what calibration is about
 }
 
 // newProgress prepares the display of a run over the given jobs. It returns nil where nothing is to be shown.
@@ -57,6 +62,7 @@ func (p *progress) stage(layer int, stage string, loss float64) {
 	if layer >= 0 {
 		stage = fmt.Sprintf("layer %d: %s", layer, stage)
 	}
+	p.staged = true
 	p.bar.Describe(p.name + ": " + stage + p.note)
 }
 
@@ -66,11 +72,15 @@ func (p *progress) report(job string, bytes int64) {
 		return
 	}
 	p.done += bytes
+	l := p.label(job)
 	if p.bar != nil {
+		if l != "" && l != p.shown && !p.staged {
+			p.shown = l
+			p.bar.Describe(p.name + ": " + l)
+		}
 		_ = p.bar.Add64(bytes) // a terminal that is gone is no reason to stop
 		return
 	}
-	l := p.label(job)
 	if bytes == 0 || l == "" {
 		return
 	}
@@ -88,6 +98,28 @@ func (p *progress) finish() {
 	if p != nil && p.bar != nil {
 		_ = p.bar.Finish()
 	}
+}
+
+// resumeCommand is the command line that goes on where the one of args was interrupted.
+func resumeCommand(args []string) string {
+	var words []string
+	resume := false
+	for _, a := range args {
+		if a == "--overwrite" || a == "--overwrite=true" {
+			continue
+		}
+		resume = resume || a == "--resume" || a == "--resume=true"
+		if strings.ContainsFunc(a, func(r rune) bool {
+			return !strings.ContainsRune("-_./=,:+@%", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}) || a == "" {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words = append(words, a)
+	}
+	if !resume {
+		words = append(words, "--resume")
+	}
+	return strings.Join(words, " ")
 }
 
 // counter shows how much there is of what is wanted: a bar on a terminal, a line for every tenth elsewhere.

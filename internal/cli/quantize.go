@@ -58,8 +58,8 @@ func NewQuantizeCommand() *cobra.Command {
 
 MODEL is a Hugging Face folder, a .safetensors file beside its config.json, a GGUF file, or a hub id found in the local cache.
 Without one the built-in demo model is quantized. The plan is made and checked against the rules of the target loader
-before any weight is read; the output appears under its name only when it is whole; an interrupted run goes on with
---resume.
+before any weight is read; the output appears under its name only when it is whole; an interrupted run (exit code
+130) goes on with --resume.
 
 Methods from the cheapest to the best: rtn rounds to nearest; search (the default) tries many scales and refines, in seconds; shrink is the
 search of other cpu_int4 exporters. With text, search weighs errors by the inputs of every matrix; awq scales inputs and weights
@@ -183,7 +183,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	}
 	defer b.Set.Close()
 	if o.sensitivity.file != "" {
-		if err := o.sensitivity.place(folder.Path, o.overwrite); err != nil {
+		if err := placeFile(o.sensitivity.file, folder.Path, o.overwrite); err != nil {
 			return err
 		}
 		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
@@ -276,6 +276,9 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 		return c, nil
 	})
 	show.finish()
+	if errors.Is(err, convert.ErrInterrupted) {
+		return fmt.Errorf("%w; %s is kept, go on with: %s", convert.ErrInterrupted, o.out+stage.Suffix, resumeCommand(os.Args))
+	}
 	if err != nil {
 		return err
 	}

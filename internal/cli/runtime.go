@@ -13,6 +13,7 @@ config.json, or a hub id found in the local cache; without one the built-in demo
 		Example: `  runtime generate --prompt "And it came to pass"
   runtime compare --max-windows 8       # the demo against its own awq build
   runtime bench ./build                 # how fast, and how close to what the machine can do
+  runtime report                        # all of it on one page, for the demo's build
   runtime inspect ./build`,
 		Args: noMore(0),
 
@@ -22,6 +23,6 @@ config.json, or a hub id found in the local cache; without one the built-in demo
 		},
 	}
 	cmd.AddCommand(newInspectCommand(), newGenerateCommand(), newPerplexityCommand(), newCompareCommand(), newLogitsCommand(),
-		newBenchCommand())
+		newBenchCommand(), newReportCommand())
 	return cmd
 }

@@ -60,17 +60,17 @@ func (s *sensitivity) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// place refuses a file that is in the way, or a place inside the model's folder.
-func (s *sensitivity) place(model string, overwrite bool) error {
-	if info, err := os.Stat(s.file); err == nil && (info.IsDir() || !overwrite) {
-		return usagef("%s exists; --overwrite replaces a file", s.file)
+// placeFile refuses a file that is in the way, or a place inside the model's folder.
+func placeFile(file, model string, overwrite bool) error {
+	if info, err := os.Stat(file); err == nil && (info.IsDir() || !overwrite) {
+		return usagef("%s exists; --overwrite replaces a file", file)
 	}
-	in, err := os.Stat(filepath.Dir(s.file))
+	in, err := os.Stat(filepath.Dir(file))
 	if err != nil {
 		return err
 	}
 	if folder, err := os.Stat(model); model != "" && (err != nil || os.SameFile(in, folder)) {
-		return cmp.Or(err, usagef("%s is inside the input %s: inputs are never changed", s.file, model))
+		return cmp.Or(err, usagef("%s is inside the input %s: inputs are never changed", file, model))
 	}
 	return nil
 }
