@@ -70,7 +70,7 @@ oracle:
 
 # Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: everything but graphs for phones, and what differs by numbers of threads.
 ARM64 = ./asym ./awq ./bench ./build ./calib ./compressed ./convert ./demo ./fidelity ./formats/... ./gguf/... ./gptq ./hf ./internal/... ./loader \
-	./quant ./runtime ./safetensors ./tokenizer
+	./quant ./report ./runtime ./safetensors ./tokenizer
 arm64:
 	GOARCH=arm64 $(GO) vet ./...
 	GOARCH=arm64 TEST_EMULATOR=qemu-aarch64 $(GO) test -exec qemu-aarch64 -skip '$(SLOW)|$(SCRIPTS)|TestCalibratedDeterminism|TestGGUFDeterminism|TestInt8Inputs' $(ARM64)
