@@ -21,10 +21,15 @@ const journalName = ".nibble-journal"
 
 // entry is one finished job.
 type entry struct {
-	Job    string `json:"job"`
-	CRC    uint32 `json:"crc32c,omitempty"` // of the stored tensors, one behind the other
-	SHA256 string `json:"sha256,omitempty"` // of a source file
-	*outcome
+	Job     string   `json:"job"`
+	CRC     uint32   `json:"crc32c,omitempty"`  // of the stored tensors, one behind the other
+	SHA256  string   `json:"sha256,omitempty"`  // of a source file
+	Outcome *outcome `json:"outcome,omitempty"` // of a quantized matrix
+}
+
+// fits reports whether an entry says of an item what there is to say.
+func (e *entry) fits(it *Item) bool {
+	return it.Spec == nil && e.Outcome == nil || it.Spec != nil && e.Outcome != nil && e.Outcome.Noise != nil
 }
 
 // outcome is what became of a quantized matrix.

@@ -2,12 +2,16 @@ package convert
 
 import (
 	"bytes"
+	"path/filepath"
+	"reflect"
 	"testing"
+
+	"nibble/quant"
 )
 
 // Whatever a journal holds, what counts as whole is a prefix that reads the same again.
 func FuzzJournal(f *testing.F) {
-	f.Add([]byte("{\"plan\":\"ab\"}\n{\"job\":\"lm_head\",\"crc32c\":7,\"noise\":{\"Signal\":1,\"Error\":0.5,\"Max\":0.1,\"Count\":3}}\n"))
+	f.Add([]byte("{\"plan\":\"ab\"}\n{\"job\":\"lm_head\",\"crc32c\":7,\"outcome\":{\"noise\":{\"Signal\":1,\"Error\":0.5,\"Max\":0.1,\"Count\":3}}}\n"))
 	f.Add([]byte("{\"plan\":\"ab\"}\n{\"job\":\"file model.safetensors\",\"sha256\":\"00\"}\n{\"job\":"))
 	f.Add([]byte("\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -23,4 +27,39 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("%q, %d entries, %d bytes; read again %q, %d, %d: %v", plan, len(done), size, again, len(rest), n, err)
 		}
 	})
+}
+
+// What was written is read again, the sums of a matrix bit by bit.
+func TestJournal(t *testing.T) {
+	path, loss := filepath.Join(t.TempDir(), journalName), 0.1
+	j, err := createJournal(path, "ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []entry{
+		{Job: "norm", CRC: 7},
+		{Job: "q_proj", CRC: 8, Outcome: &outcome{&quant.Noise{Signal: 1. / 3, Error: 5e-324, Max: 0.1, Count: 1 << 40}, &loss, fallbackFew, true}},
+		{Job: "file model.safetensors", SHA256: "00"},
+	}
+	for _, e := range want {
+		if err := j.line(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	j, done, err := resumeJournal(path, "ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	if len(done) != len(want) {
+		t.Errorf("%d entries, want %d", len(done), len(want))
+	}
+	for _, e := range want {
+		if !reflect.DeepEqual(done[e.Job], e) {
+			t.Errorf("%+v, want %+v", done[e.Job], e)
+		}
+	}
 }
