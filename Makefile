@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels oracle arm64 fuzz-short lint interop bench bench-go bench-model fidelity dist ci
+.PHONY: build generate test demo race purego kernels oracle manifests arm64 fuzz-short lint interop bench bench-go bench-model fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -56,6 +56,11 @@ oracle:
 	$(GO) -C internal/linalg/oracle vet ./...
 	$(GO) -C internal/linalg/oracle test ./...
 
+# What deploy hands to Kubernetes, with its own types, which are in a module of their own.
+manifests:
+	$(GO) -C deploy/check vet ./...
+	$(GO) -C deploy/check test ./...
+
 # Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: everything but graphs for phones, and what differs by numbers of threads.
 ARM64 = ./asym ./awq ./bench ./build ./calib ./compressed ./convert ./demo ./fidelity ./formats/... ./gguf/... ./gptq ./hf ./internal/... ./loader \
 	./quant ./runtime ./safetensors ./tokenizer
@@ -92,4 +97,4 @@ bench-model:
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
-ci: lint generate test race purego kernels oracle arm64 fuzz-short interop
+ci: lint generate test race purego kernels oracle manifests arm64 fuzz-short interop

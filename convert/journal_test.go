@@ -63,3 +63,26 @@ func TestJournal(t *testing.T) {
 		}
 	}
 }
+
+// A manifest that is read can be written, and reads the same again.
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(`{"tool":"0","plan":"ab","part":1,"parts":2,"files":[{"name":"a","bytes":1,"sha256":"00","modified":5}],"items":[{"job":"q","crc32c":7,"outcome":{"noise":{"Count":1}}}]}`))
+	f.Add([]byte(`{"parts":1,"items":[{"outcome":{}}]}x`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := parseManifest(raw)
+		if err != nil {
+			return
+		}
+		if m.Part < 0 || m.Part >= m.Parts || m.Parts > MaxParts {
+			t.Fatalf("part %d of %d", m.Part, m.Parts)
+		}
+		dir := t.TempDir()
+		if err := m.write(dir); err != nil {
+			t.Fatal(err)
+		}
+		again, err := readManifest(dir)
+		if err != nil || len(again.Items) != len(m.Items) || len(again.Files) != len(m.Files) || again.Plan != m.Plan {
+			t.Fatalf("%+v, read again %+v: %v", m, again, err)
+		}
+	})
+}

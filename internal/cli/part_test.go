@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -81,5 +82,26 @@ func TestPartsKilled(t *testing.T) {
 		if len(have) != len(want) {
 			t.Errorf("%s: %d files, want %d", name, len(have), len(want))
 		}
+	}
+}
+
+// The script for Slurm makes the parts of an array, whatever number it starts with, and joins them without one.
+func TestSlurm(t *testing.T) {
+	dir := t.TempDir()
+	command, args := emulated(os.Getenv("PATH"), "quantize")
+	program := filepath.Join(dir, "quantize")
+	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nexec %s %s \"$@\"\n", command, strings.Join(args, " ")), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out")
+	for _, env := range []string{"SLURM_ARRAY_TASK_ID=4", "SLURM_ARRAY_TASK_ID=5", "SLURM_JOB_ID=7"} {
+		cmd := exec.Command("bash", "../../deploy/slurm.sh", "--format", "gptq", "--method", "rtn", "-o", out)
+		cmd.Env = append(os.Environ(), "QUANTIZE="+program, "SLURM_ARRAY_TASK_MIN=4", "SLURM_ARRAY_TASK_COUNT=2", env)
+		if raw, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", env, err, raw)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "quantization_report.json")); err != nil {
+		t.Error(err)
 	}
 }
