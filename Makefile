@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels oracle manifests arm64 fuzz-short lint interop bench bench-go bench-model fidelity dist ci
+.PHONY: build generate test demo race purego kernels oracle manifests arm64 fuzz-short faults lint interop bench bench-go bench-model fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -71,6 +71,11 @@ arm64:
 # Every fuzz target for a few seconds: make fuzz-short FUZZ=60s for longer.
 fuzz-short:
 	GO=$(GO) FUZZ=$(FUZZ) ./scripts/fuzz.sh
+
+# Runs of the commands that are killed, or run out of disk, at random: make faults POINTS=300
+POINTS  ?= 100
+faults:
+	FAULT_POINTS=$(POINTS) $(GO) test -count=1 -timeout 2h -run TestFaults -v ./internal/cli
 
 # Other people's software judges our files, in a Python environment of its own.
 interop: build
