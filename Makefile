@@ -4,12 +4,12 @@
 # make ci        everything that .ci/run checks
 GO      ?= go
 export CGO_ENABLED ?= 0
-FUZZ    ?= 2s
+FUZZ    ?= 1s
 TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels amx oracle arm64 fuzz-short lint interop browser docs bench bench-go bench-model fidelity dist ci
+.PHONY: build generate test demo race purego kernels amx oracle manifests arm64 fuzz-short faults lint interop browser docs bench bench-go bench-model fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -60,13 +60,18 @@ amx:
 
 # What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the
 # scripts of commands whose arithmetic the packages' own tests cover; and TestTails, where there is one set or threads are looked for.
-SLOW = TestTails|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
+SLOW = TestTails|TestFaults|TestParts|TestPartsKilled|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip
 SCRIPTS = /(bench|report|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
 
 # Linear algebra against gonum, which is in a module of its own.
 oracle:
 	$(GO) -C internal/linalg/oracle vet ./...
 	$(GO) -C internal/linalg/oracle test ./...
+
+# What deploy hands to Kubernetes, with its own types, which are in a module of their own.
+manifests:
+	$(GO) -C deploy/check vet ./...
+	$(GO) -C deploy/check test ./...
 
 # Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: everything but graphs for phones, and what differs by numbers of threads.
 ARM64 = ./asym ./awq ./bench ./build ./calib ./compressed ./convert ./demo ./fidelity ./formats/... ./gguf/... ./gptq ./hf ./internal/... ./loader \
@@ -78,6 +83,11 @@ arm64:
 # Every fuzz target for a few seconds: make fuzz-short FUZZ=60s for longer.
 fuzz-short:
 	GO=$(GO) FUZZ=$(FUZZ) ./scripts/fuzz.sh
+
+# Runs of the commands that are killed, or run out of disk, at random: make faults POINTS=300
+POINTS  ?= 100
+faults:
+	FAULT_POINTS=$(POINTS) $(GO) test -count=1 -timeout 2h -run TestFaults -v ./internal/cli
 
 # Other people's software judges our files, in a Python environment of its own.
 interop: build
@@ -114,4 +124,4 @@ bench-model:
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
-ci: lint generate test docs race purego kernels amx oracle arm64 fuzz-short interop
+ci: lint generate test docs race purego kernels amx oracle manifests arm64 fuzz-short interop

@@ -35,6 +35,7 @@ type Pass struct {
 	float       *float   // the float model's; nil without Drift
 
 	receive func(l *runtime.Lane, i int) error // makes the present input of sequence i anew
+	passing bool                               // nobody looks at the inputs of this layer
 }
 
 // PassConfig says how a pass is made.
@@ -180,6 +181,9 @@ func (p *Pass) sequences(ctx context.Context, f func(x *runtime.Lane, i int) err
 
 // moment is that of rows of bfloat16, weighted or not.
 func (p *Pass) moment(rows []byte, k int, weights []float32) *Moment {
+	if p.passing {
+		return &Moment{K: k, Diag: make([]float64, k)}
+	}
 	return moment(rows, k, weights, p.Full, p.Threads)
 }
 
@@ -204,6 +208,9 @@ func (p *Pass) solve(solve Solve, in *Input, stage string) error {
 	if p.Step != nil {
 		p.Step(in.Layer, stage)
 	}
+	if p.passing {
+		return nil
+	}
 	linears, err := solve(in)
 	if err != nil || len(linears) == 0 {
 		return err
@@ -211,8 +218,9 @@ func (p *Pass) solve(solve Solve, in *Input, stage string) error {
 	return p.stages.Replace(linears)
 }
 
-// Layer takes the sequences through a layer.
+// Layer takes the sequences through a layer. Without a solver nothing is summed up, and they only go through.
 func (p *Pass) Layer(ctx context.Context, index int, solve Solve) error {
+	p.passing = solve == nil
 	if err := p.stages.Enter(index); err != nil {
 		return err
 	}
@@ -242,7 +250,7 @@ func (p *Pass) attention(ctx context.Context, solve Solve) error {
 		return nil
 	}
 	err := p.sequences(ctx, func(l *runtime.Lane, i int) error {
-		if err := p.receive(l, i); err != nil {
+		if err := p.receive(l, i); err != nil || p.passing {
 			return err
 		}
 		l.Attend(nil, rowsOf(p, mass, i, 1), rowsOf(p, x, i, 2*d))
@@ -340,6 +348,7 @@ func (p *Pass) dense(ctx context.Context, solve Solve) error {
 // Head shows the head what it receives. It takes part behind the last layer.
 func (p *Pass) Head(ctx context.Context, head []hf.Tensor, solve Solve) error {
 	d := p.src.Arch.Hidden
+	p.passing = false
 	p.receive = func(l *runtime.Lane, i int) error {
 		l.HeadInput(rowsOf(p, p.x.Bytes(), i, 2*d), rowsOf(p, p.h.Floats(), i, d))
 		return nil

@@ -75,7 +75,7 @@ func (r *Run) calibrate(ctx context.Context) error {
 	r.scaled = map[*Item]*scaling{}
 	for i := range r.Items {
 		it := &r.Items[i]
-		if it.Spec == nil || !r.learns(it) {
+		if it.Spec == nil || !r.learns(it) || !r.owns(it) {
 			continue
 		}
 		name := it.Tensor.Name
@@ -110,7 +110,7 @@ func (r *Run) solvedLayers() (layers int, state uint32) {
 			return layers, state
 		}
 		for j := range r.Items {
-			if it := &r.Items[j]; it.Tensor.Layer == i && r.learns(it) && !r.finished(it) {
+			if it := &r.Items[j]; it.Tensor.Layer == i && r.learns(it) && r.owns(it) && !r.finished(it) {
 				return layers, state
 			}
 		}
@@ -132,14 +132,22 @@ func (c *calibration) layers(first int, state uint32) error {
 	for i := range c.Source.Arch.Layers {
 		if i < first {
 			for j := range c.Items {
-				if it := &c.Items[j]; it.Tensor.Layer == i && c.learns(it) && c.Progress != nil {
+				if it := &c.Items[j]; it.Tensor.Layer == i && c.learns(it) && c.owns(it) && c.Progress != nil {
 					c.Resumed++
 					c.Progress(it.Name, c.cost(it))
 				}
 			}
 			continue
 		}
-		if err := c.pass.Layer(c.ctx, i, c.solve); err != nil {
+		mine, later := c.layerShare(i)
+		if !mine && !later {
+			return nil
+		}
+		solve := c.solve
+		if !mine {
+			solve = nil
+		}
+		if err := c.pass.Layer(c.ctx, i, solve); err != nil {
 			return err
 		}
 		if err := c.journal.line(entry{Job: layerJob(i), CRC: c.checksum()}); err != nil {
@@ -147,7 +155,7 @@ func (c *calibration) layers(first int, state uint32) error {
 		}
 	}
 	for i := range c.Items {
-		if it := &c.Items[i]; it.Spec != nil && c.learns(it) && it.Tensor.Layer < 0 {
+		if it := &c.Items[i]; it.Spec != nil && c.learns(it) && c.owns(it) && it.Tensor.Layer < 0 {
 			return c.pass.Head(c.ctx, []hf.Tensor{it.Tensor}, c.solve)
 		}
 	}

@@ -24,8 +24,8 @@ func GGUFReport(file string) string {
 	return splitName.ReplaceAllString(strings.TrimSuffix(file, filepath.Ext(file)), "") + reportSuffix
 }
 
-// report is the report of a file; without outcomes the widest figures stand in it.
-func (p *GGUFPlan) report(outcomes map[string]*outcome, sums map[string]string) *Report {
+// flags are the settings as the report and the journal state them.
+func (p *GGUFPlan) flags() map[string]any {
 	flags := map[string]any{"format": "gguf", "type": p.Mix.Name}
 	if p.Method != quant.Search {
 		flags["method"] = p.Method
@@ -51,7 +51,12 @@ func (p *GGUFPlan) report(outcomes map[string]*outcome, sums map[string]string) 
 	if p.WeightsFrom != "" {
 		flags["imatrix"] = p.WeightsFrom
 	}
-	r := &Report{Tool: "nibble " + version.String(), Time: "0000-00-00T00:00:00Z", Flags: flags, Notes: append([]string{}, p.Notes...),
+	return flags
+}
+
+// report is the report of a file; without outcomes the widest figures stand in it.
+func (p *GGUFPlan) report(outcomes map[string]*outcome, sums map[string]string) *Report {
+	r := &Report{Tool: "nibble " + version.String(), Time: "0000-00-00T00:00:00Z", Flags: p.flags(), Notes: append([]string{}, p.Notes...),
 		Carried: []string{}, Tensors: []ReportTensor{}}
 	if c := p.Calibration; c != nil {
 		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: strings.Repeat("0", 64)}

@@ -40,7 +40,11 @@ func (r *GGUFRun) Quantize(ctx context.Context) (*Report, error) {
 }
 
 func (r *GGUFRun) quantize(ctx context.Context, x *Run) (*Report, error) {
-	if err := x.work(ctx); err != nil {
+	defer x.out.Close()
+	if err := x.work(ctx, x.jobs()); err != nil {
+		return nil, err
+	}
+	if err := x.out.Close(); err != nil {
 		return nil, err
 	}
 	report := r.report(x.outcomes, x.sums)

@@ -12,7 +12,10 @@ import (
 // jobs lists the work that is not done yet: the source's files to hash, which take longest, then the items.
 func (r *Run) jobs() []*job {
 	var jobs []*job
-	for _, file := range r.Source.Stored() {
+	for i, file := range r.Source.Stored() {
+		if !r.hashes(i, file.Name) {
+			continue
+		}
 		name := "file " + file.Name
 		jobs = append(jobs, &job{name: name, rows: 1, strip: 1, run: func(*worker, int, int) error {
 			sum, err := hashFile(r.Source.FS, file.Name)
@@ -30,7 +33,7 @@ func (r *Run) jobs() []*job {
 	}
 	for i := range r.Items {
 		it := &r.Items[i]
-		if r.learns(it) {
+		if r.learns(it) || !r.owns(it) {
 			continue
 		}
 		if r.finished(it) {
@@ -57,15 +60,15 @@ func (r *Run) jobs() []*job {
 // finished reports whether the journal has the item and the output still holds what was stored.
 func (r *Run) finished(it *Item) bool {
 	e, ok := r.done[it.Name]
-	if !ok || (it.Spec != nil) != (e.outcome != nil) {
+	if !ok || !e.fits(it) {
 		return false
 	}
 	crc, err := r.crc(it)
 	if err != nil || crc != e.CRC {
 		return false
 	}
-	if e.outcome != nil {
-		r.outcomes[it.Name] = e.outcome
+	if e.Outcome != nil {
+		r.outcomes[it.Name] = e.Outcome
 	}
 	return true
 }
@@ -175,7 +178,7 @@ func (r *Run) record(it *Item, o *outcome) error {
 		r.outcomes[it.Name] = o
 		r.journal.mu.Unlock()
 	}
-	return r.journal.line(entry{Job: it.Name, CRC: crc, outcome: o})
+	return r.journal.line(entry{Job: it.Name, CRC: crc, Outcome: o})
 }
 
 // crc reads back the tensors of an item.

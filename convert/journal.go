@@ -21,10 +21,15 @@ const journalName = ".nibble-journal"
 
 // entry is one finished job.
 type entry struct {
-	Job    string `json:"job"`
-	CRC    uint32 `json:"crc32c,omitempty"` // of the stored tensors, one behind the other
-	SHA256 string `json:"sha256,omitempty"` // of a source file
-	*outcome
+	Job     string   `json:"job"`
+	CRC     uint32   `json:"crc32c,omitempty"`  // of the stored tensors, one behind the other
+	SHA256  string   `json:"sha256,omitempty"`  // of a source file
+	Outcome *outcome `json:"outcome,omitempty"` // of a quantized matrix
+}
+
+// fits reports whether an entry says of an item what there is to say.
+func (e *entry) fits(it *Item) bool {
+	return it.Spec == nil && e.Outcome == nil || it.Spec != nil && e.Outcome != nil && e.Outcome.Noise != nil
 }
 
 // outcome is what became of a quantized matrix.
@@ -64,14 +69,11 @@ func readJournal(r io.Reader) (plan head, done map[string]entry, size int64, err
 				return head{}, nil, 0, errors.New("no plan in its first line")
 			}
 		} else {
-			e := entry{outcome: new(outcome)} // the decoder could not make one of a type that is not exported
+			var e entry
 			dec := json.NewDecoder(bytes.NewReader(line))
 			dec.DisallowUnknownFields()
 			if dec.Decode(&e) != nil || e.Job == "" {
 				return plan, done, size, nil
-			}
-			if e.Noise == nil {
-				e.outcome = nil
 			}
 			done[e.Job] = e
 		}

@@ -39,6 +39,7 @@ type Run struct {
 	sums      map[string]string // SHA-256 of the source's files
 	sequences *calib.Sequences
 	scaled    map[*Item]*scaling // items that are not as in the source
+	share     *share             // nil: all of the plan
 }
 
 // output are the files that a plan lays out.
@@ -98,58 +99,64 @@ func finish(ctx context.Context, dir *stage.Dir, err error) error {
 }
 
 func (r *Run) quantize(ctx context.Context, check func(dir string) (any, error)) (*Report, error) {
+	defer r.out.Close()
 	defer r.journal.close()
-	if err := r.work(ctx); err != nil {
-		return nil, err
-	}
-	if err := writeFiles(r.dir.Path(), r.Source.Model, r.texts); err != nil {
+	if err := r.work(ctx, r.jobs()); err != nil {
 		return nil, err
 	}
 	report := r.report(r.outcomes, r.sums)
 	if r.sequences != nil {
 		report.Calibration.set(r.sequences)
 	}
+	if err := r.complete(report, check); err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+// work does the jobs and what is decided while sequences run through the model.
+func (r *Run) work(ctx context.Context, jobs []*job) error {
+	if r.Started != nil {
+		r.Started(r.Resumed, r.Resumed+len(jobs))
+	}
+	err := run(ctx, jobs, r.Threads, r.Progress)
+	if err != nil || r.sequences == nil {
+		return err
+	}
+	return r.calibrate(ctx)
+}
+
+// complete writes what is not weights, lets check look at the folder, and gives it its name.
+func (r *Run) complete(report *Report, check func(dir string) (any, error)) error {
+	if err := errors.Join(r.out.Close(), writeFiles(r.dir.Path(), r.Source.Model, r.texts)); err != nil {
+		return err
+	}
 	report.Time = now()
 	if check != nil {
 		var err error
 		if report.Check, err = check(r.dir.Path()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	raw, err := report.encode(r.Files[len(r.Files)-1].Size)
 	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(r.dir.Path(), ReportName), raw, 0o666); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(r.journal.close(), os.Remove(filepath.Join(r.dir.Path(), journalName))); err != nil {
-		return nil, err
-	}
-	return report, r.dir.Commit()
-}
-
-// work writes the weights, as far as that is not done.
-func (r *Run) work(ctx context.Context) error {
-	defer r.out.Close()
-	r.outcomes, r.sums = map[string]*outcome{}, map[string]string{}
-	jobs := r.jobs()
-	if r.Started != nil {
-		r.Started(r.Resumed, r.Resumed+len(jobs))
-	}
-	if err := run(ctx, jobs, r.Threads, r.Progress); err != nil {
 		return err
 	}
-	if r.Calibration != nil {
-		if err := r.calibrate(ctx); err != nil {
-			return err
-		}
+	if err := os.WriteFile(filepath.Join(r.dir.Path(), ReportName), raw, 0o666); err != nil {
+		return err
 	}
-	return r.out.Close()
+	if err := errors.Join(r.journal.close(), os.Remove(filepath.Join(r.dir.Path(), journalName))); err != nil {
+		return err
+	}
+	return r.dir.Commit()
 }
 
 // open takes the unfinished folder, new or as an earlier run left it.
 func (r *Run) open() error {
+	r.outcomes = map[string]*outcome{}
+	if r.sums == nil { // a merge has them from the parts
+		r.sums = map[string]string{}
+	}
 	if err := room(r.Out, r.Bytes()); err != nil && r.Mode != stage.Resume {
 		return err
 	}
@@ -232,25 +239,10 @@ func room(out string, need int64) error {
 // digest covers everything that decides the output: a journal written under another digest is of no use.
 func (r *Run) digest() (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "nibble %s\n", version.Number())
-	for _, t := range r.texts {
-		fmt.Fprintf(h, "%s %d %s\n", t.name, len(t.content), t.content)
-	}
 	if r.gguf != nil {
 		r.gguf.digest(h)
-	} else {
-		for _, f := range r.Weights.Files {
-			fmt.Fprintf(h, "%s %x\n", f.Name, sha256.Sum256(f.Header))
-		}
 	}
-	for i := range r.Items {
-		it := &r.Items[i]
-		fmt.Fprintf(h, "%s %s %d", it.Name, it.Tensor.Source, it.Tensor.Offset)
-		if s := it.Spec; s != nil {
-			fmt.Fprintf(h, " %d %d %d %s %s %t %t", s.Bits, s.Group, s.Zero, s.Method, s.Scale, s.Signed, s.Int8)
-		}
-		fmt.Fprintln(h)
-	}
+	r.describe(h)
 	if r.sequences != nil {
 		fmt.Fprintf(h, "%s %t\n", r.sequences.Digest(), r.Calibration.Independent)
 	}
@@ -258,6 +250,27 @@ func (r *Run) digest() (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// describe writes everything that decides the output but what the source's files and the calibration text hold.
+func (p *Plan) describe(h io.Writer) {
+	fmt.Fprintf(h, "nibble %s\n", version.Number())
+	for _, t := range p.texts {
+		fmt.Fprintf(h, "%s %d %s\n", t.name, len(t.content), t.content)
+	}
+	if p.Weights != nil {
+		for _, f := range p.Weights.Files {
+			fmt.Fprintf(h, "%s %x\n", f.Name, sha256.Sum256(f.Header))
+		}
+	}
+	for i := range p.Items {
+		it := &p.Items[i]
+		fmt.Fprintf(h, "%s %s %d", it.Name, it.Tensor.Source, it.Tensor.Offset)
+		if s := it.Spec; s != nil {
+			fmt.Fprintf(h, " %d %d %d %s %s %t %t", s.Bits, s.Group, s.Zero, s.Method, s.Scale, s.Signed, s.Int8)
+		}
+		fmt.Fprintln(h)
+	}
 }
 
 // identify writes what tells one state of a model's files from another without reading them.

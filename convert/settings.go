@@ -17,7 +17,11 @@ func (r *Run) head() (h head, err error) {
 		return h, err
 	}
 	h.Settings = map[string]string{"version": version.Number()}
-	for name, v := range r.flags() {
+	flags := r.flags
+	if r.gguf != nil {
+		flags = r.gguf.flags
+	}
+	for name, v := range flags() {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			return h, err

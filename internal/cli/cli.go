@@ -66,6 +66,7 @@ func inputError(err error) error {
 func exitCode(err error) int {
 	var c coded
 	var defect *quant.Defect
+	var part *convert.PartError
 	switch {
 	case err == nil:
 		return exitOK
@@ -74,7 +75,7 @@ func exitCode(err error) int {
 	case errors.As(err, &c):
 		return c.code
 	case errors.Is(err, safetensors.ErrCorrupt), errors.Is(err, hf.ErrMismatch), errors.Is(err, quant.ErrNonFinite), errors.Is(err, nibbleruntime.ErrNonFinite),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &defect):
+		errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &defect), errors.As(err, &part):
 		return exitInput // found while working
 	}
 	return exitFailed

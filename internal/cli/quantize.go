@@ -46,6 +46,7 @@ type quantizeOptions struct {
 	calibration            calibration
 	gguf                   ggufOptions
 	sensitivity            sensitivity
+	parts                  partOptions
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -77,6 +78,9 @@ tokens, best twice that.`,
   quantize ./model --format gguf --type q4_0 --calib wiki.txt -o model.gguf
   quantize ./model --format gguf --type q4_k_m --method best --calib wiki.txt
   quantize ./model --format gguf --write-imatrix weights.gguf --calib wiki.txt
+  quantize --format gptq -o big --part 0/2                # the first half of the work, here or on another machine;
+  quantize --format gptq -o big --part 1/2                # the second;
+  quantize --format gptq -o big --merge                   # and the build, the same bytes as in one run
   quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
@@ -115,6 +119,7 @@ tokens, best twice that.`,
 	o.gguf.register(cmd)
 	o.calibration.register(cmd)
 	o.sensitivity.register(cmd)
+	o.parts.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
@@ -170,7 +175,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err := o.requantizes(args); err != nil {
 		return err
 	}
-	if err := o.sensitivity.check(cmd); err != nil {
+	if err := cmp.Or(o.sensitivity.check(cmd), o.parts.check(cmd)); err != nil {
 		return err
 	}
 	folder, name, err := openFloats(args)
@@ -212,6 +217,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		o.out = name + "-" + o.label(s)
 	}
 	o.out = filepath.Clean(o.out)
+	if o.parts.name != "" {
+		return o.writePart(cmd, b, s)
+	}
 	if !o.dry {
 		if err := stage.Check(o.out, folder.Path, o.mode()); err != nil {
 			return err
@@ -259,7 +267,11 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	r := &convert.Run{Plan: plan, Out: o.out, Mode: o.mode(), Progress: show.report, Started: o.started(cmd)}
 	r.Stage = show.stage
 	r.Loaded = o.loaded(cmd)
-	report, err := r.Quantize(cmd.Context(), func(dir string) (any, error) {
+	work := r.Quantize
+	if o.parts.merge {
+		work = r.Merge
+	}
+	report, err := work(cmd.Context(), func(dir string) (any, error) {
 		b, err := selfCheck(cmd.Context(), dir, plan.Target)
 		if err != nil {
 			return nil, err

@@ -35,7 +35,7 @@ func (s *sensitivity) register(cmd *cobra.Command) {
 
 // buildOnly are the flags that say something about a build.
 var buildOnly = []string{"output", "bits", "group", "method", "recipe", "lm-head", "embedding", "pad-mlp", "unfit", "checkpoint-format",
-	"max-shard-size", "independent", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume"}
+	"max-shard-size", "independent", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge"}
 
 // check refuses flags that have no meaning here.
 func (s *sensitivity) check(cmd *cobra.Command) error {

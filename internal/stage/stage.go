@@ -96,8 +96,11 @@ func unfinished(path string) (bool, error) {
 	return err == nil, nil
 }
 
-// exported is the file that every export of graphs has.
-const exported = "export_report.json"
+// exported is the file that every export of graphs has, part that of every part of an output.
+const (
+	exported = "export_report.json"
+	part     = "part.json"
+)
 
 // replaceable refuses to remove a folder that is not a model: one mistyped --overwrite must not cost a home folder.
 func replaceable(dir string) error {
@@ -110,7 +113,7 @@ func replaceable(dir string) error {
 		if e.IsDir() {
 			return fmt.Errorf("output %s has a folder %s inside: --overwrite replaces only model folders", dir, e.Name())
 		}
-		config = config || e.Name() == "config.json"
+		config = config || e.Name() == "config.json" || e.Name() == part
 		weights = weights || filepath.Ext(e.Name()) == ".safetensors" || e.Name() == exported
 	}
 	if !config || !weights {
