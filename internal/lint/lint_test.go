@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"github.com/ardanlabs/jinja":        {"tokenizer"},
 	"nibble/convert":                    {"internal/cli"},
 	"nibble/internal/parquet":           {"calib"},
+	"nibble/probe":                      {"internal/cli"},
 	"nibble/internal/cli":               {"cmd/quantize", "cmd/dequantize", "cmd/runtime", "cmd/export"},
 }
 
