@@ -23,6 +23,6 @@ config.json, or a hub id found in the local cache; without one the built-in demo
 		},
 	}
 	cmd.AddCommand(newInspectCommand(), newGenerateCommand(), newPerplexityCommand(), newCompareCommand(), newLogitsCommand(),
-		newBenchCommand(), newReportCommand())
+		newBenchCommand(), newReportCommand(), newProbeCommand())
 	return cmd
 }

@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"nibble/convert":                    {"internal/cli", "report"},
 	"nibble/internal/parquet":           {"calib"},
 	"nibble/internal/cli":               {"cmd/quantize", "cmd/dequantize", "cmd/runtime", "cmd/export", "internal/docgen"},
+	"nibble/probe":                      {"internal/cli"},
 }
 
 func TestHouse(t *testing.T) {

@@ -1,0 +1,149 @@
+package probe
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Class is a kind of machine, as far as builds are concerned.
+type Class string
+
+// The classes, in the order in which they are looked for.
+const (
+	NPUPhone     Class = "npu_phone"
+	CUDAUnified  Class = "cuda_unified"
+	CUDADiscrete Class = "cuda_discrete"
+	ARM64CPU     Class = "arm64_cpu"
+	X86CPU       Class = "x86_cpu"
+	Other        Class = "other"
+)
+
+// Priorities.
+const (
+	Speed    = "speed"
+	Fidelity = "fidelity"
+)
+
+// Class returns the class of a machine.
+func (p *Profile) Class() Class {
+	switch {
+	case p.find(NPU, "qualcomm") != nil:
+		return NPUPhone
+	case p.find(Integrated, "nvidia") != nil:
+		return CUDAUnified
+	case p.find(Discrete, "nvidia") != nil:
+		return CUDADiscrete
+	case p.Arch == "arm64":
+		return ARM64CPU
+	case p.Arch == "amd64":
+		return X86CPU
+	}
+	return Other
+}
+
+// Path is a way to a build, and what runs it.
+type Path struct {
+	Name      string  `json:"name"`
+	Format    string  `json:"format"` // of quantize; npu and float are not
+	Bits      float64 `json:"bits_per_weight"`
+	Group     int     `json:"group_size"`
+	Zero      string  `json:"zero"`
+	Runs      string  `json:"runs_on"`
+	Rationale string  `json:"rationale"`
+	Verified  string  `json:"verified"` // by what; "" if by nothing
+	Command   string  `json:"command"`
+}
+
+// bits are those of a 4-bit weight with a scale in bfloat16, and zero bits of zero point, in groups of g.
+func bits(g int, zero float64) float64 { return 4 + (16+zero)/float64(g) }
+
+// The paths.
+var (
+	tried = "vLLM 0.32 on AVX-512, log-probabilities against a float32 run of the weights"
+	graph = Path{"npu-w8a16", "npu", 8, 0, "symmetric", "Qualcomm's Hexagon NPU",
+		"int8 weights with 16-bit activations are what a phone's NPU multiplies at full speed without a loss that shows", "", "export MODEL --target npu"}
+	bf16 = Path{"cuda-bf16", "float", 16, 0, "", "vLLM or transformers with CUDA",
+		"the GPU multiplies bfloat16 itself, so the checkpoint as it is loses nothing; quantize only if it does not fit", "", ""}
+	fp16 = Path{"cuda-fp16", "float", 16, 0, "", "vLLM or transformers with CUDA",
+		"the GPU has half floats and no bfloat16: load the checkpoint as float16; quantize only if it does not fit", "", ""}
+	gpuGPTQ = Path{"vllm-gpu-gptq", "gptq", bits(128, 4), 128, "symmetric", "vLLM with CUDA, Marlin",
+		"a quarter of the memory of bfloat16, by the kernels that vLLM has for 4-bit weights on a GPU", "", "quantize MODEL --format gptq --group 128 --target-loader vllm-gpu"}
+	gpuAWQ = Path{"vllm-gpu-awq", "awq", bits(128, 4), 128, "integer", "vLLM with CUDA, Marlin",
+		"like GPTQ, with a zero point in every group, which loses a little less in the same number of bits", "", "quantize MODEL --format awq --group 128 --target-loader vllm-gpu"}
+	w4a8 = Path{"vllm-awq-w4a8", "awq", bits(128, 4), 128, "integer", "vLLM on a CPU with AMX",
+		"with AMX vLLM computes 4-bit layers with int8 activations, and a grid with zero points loses less than one without", "", "quantize MODEL --format awq --group 128"}
+	gptq = Path{"vllm-gptq", "gptq", bits(128, 4), 128, "symmetric", "vLLM on a CPU",
+		"symmetric weights for stock vLLM, which takes them in the same kernels as those with zero points", tried, "quantize MODEL --format gptq --group 128"}
+	awq = Path{"vllm-awq", "awq", bits(128, 4), 128, "integer", "vLLM on a CPU",
+		"for stock vLLM, which does not know cpu_int4: integer zero points, next best in the same number of bits", tried, "quantize MODEL --format awq --group 128"}
+	packed = Path{"vllm-compressed-tensors", "compressed-tensors", bits(128, 0), 128, "symmetric", "vLLM on a CPU",
+		"for stock vLLM with single modules in other settings, and no zero points to store", tried, "quantize MODEL --format compressed-tensors --group 128"}
+	fork128 = Path{"cpu_int4-g128", "cpu_int4", bits(128, 16), 128, "float", "the vLLM-Omni fork on a CPU",
+		"a float zero per group loses least of all 4-bit grids, and the embedding is quantized too, so fewest bytes are read", "", "quantize MODEL --format cpu_int4 --group 128"}
+	fork64 = Path{"cpu_int4-g64", "cpu_int4", bits(64, 16), 64, "float", "the vLLM-Omni fork on a CPU",
+		"a float zero in groups of 64 loses least of all builds here, for a quarter of a bit more per weight", "", "quantize MODEL --format cpu_int4 --group 64"}
+	llama = Path{"gguf-q4_k_m", "gguf", 4.5, 32, "float", "llama.cpp on anything",
+		"for who runs llama.cpp: most of the matrices in Q4_K, those that cost most in Q6_K, which makes the file larger", "sizes and losses of llama-quantize's files, docs/gguf.md",
+		"quantize MODEL --format gguf --type q4_k_m"}
+)
+
+// rules is the table: the first line that fits decides. Its first path is the choice, the others are alternatives.
+var rules = []struct {
+	class    Class
+	priority string // "": either
+	flags    []string
+	bf16     bool // the accelerator must have it
+	why      string
+	paths    []Path
+}{
+	{NPUPhone, "", nil, false, "the NPU of a phone runs graphs, not checkpoints", []Path{graph, llama}},
+	{CUDAUnified, "", nil, true, "a GPU with bfloat16 needs no quantization", []Path{bf16, gpuGPTQ, gpuAWQ, llama}},
+	{CUDAUnified, "", nil, false, "a GPU with half floats needs no quantization", []Path{fp16, gpuGPTQ, gpuAWQ, llama}},
+	{CUDADiscrete, "", nil, true, "a GPU with bfloat16 needs no quantization", []Path{bf16, gpuGPTQ, gpuAWQ, llama}},
+	{CUDADiscrete, "", nil, false, "a GPU without bfloat16, as far as is known, needs no quantization", []Path{fp16, gpuGPTQ, gpuAWQ, llama}},
+	{ARM64CPU, Fidelity, nil, false, "least loss; not measured on Arm", []Path{fork64, llama}},
+	{ARM64CPU, "", nil, false, "fewest bytes; not measured on Arm", []Path{fork128, llama}},
+	{X86CPU, Speed, []string{"amx_tile", "amx_int8"}, false, "AMX multiplies int8 several times faster than vectors do", []Path{w4a8, gptq, fork64, llama}},
+	{X86CPU, Fidelity, []string{"avx2"}, false, "least loss", []Path{fork64, awq, packed, llama}},
+	{X86CPU, "", []string{"avx2"}, false, "fewest bytes, for decoding waits for memory", []Path{fork128, awq, packed, llama}},
+	{X86CPU, "", nil, false, "no AVX2, or flags unknown: only llama.cpp runs everywhere", []Path{llama}},
+	{Other, "", nil, false, "nothing else runs on such a processor", []Path{llama}},
+}
+
+// Selection is what suits a machine.
+type Selection struct {
+	Class        Class  `json:"class"`
+	Priority     string `json:"priority"`
+	Why          string `json:"why"`
+	Choice       Path   `json:"choice"`
+	Alternatives []Path `json:"alternatives"`
+}
+
+// Select finds the build for a machine.
+func Select(p *Profile, priority string) (*Selection, error) {
+	if priority != Speed && priority != Fidelity {
+		return nil, fmt.Errorf("priority %q: want %s or %s", priority, Speed, Fidelity)
+	}
+	class := p.Class()
+	for _, x := range rules {
+		if x.class != class || x.priority != "" && x.priority != priority || !p.Has(x.flags...) || x.bf16 && !p.gpuBF16() {
+			continue
+		}
+		s := &Selection{class, priority, x.why, x.paths[0], append([]Path{}, x.paths[1:]...)}
+		if a := p.find(NPU, "qualcomm"); class == NPUPhone && a.HTP > 0 && a.HTP < 73 {
+			s.Choice.Command = strings.TrimSpace(s.Choice.Command) + " --kv uint8" // int16 caches came with 73
+		}
+		return s, nil
+	}
+	return nil, fmt.Errorf("no build for a machine of class %s", class) // cannot be: every class has a last line
+}
+
+// gpuBF16 reports whether a usable GPU multiplies bfloat16.
+func (p *Profile) gpuBF16() bool {
+	for _, a := range p.Accelerators {
+		if a.Usable && a.BF16 {
+			return true
+		}
+	}
+	return false
+}
