@@ -60,7 +60,7 @@ func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
 }
 
 // ggufFlags are the flags that mean something with --format gguf.
-var ggufFlags = []string{"format", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix", "allow-requantize",
+var ggufFlags = []string{"format", "priority", "profile", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix", "allow-requantize",
 	"output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab", "calib", "calib-field", "samples", "seqlen", "calib-seed",
 	"calib-pack", "calib-chat", "calib-cache", "independent", "method", "resume", "max-memory", "max-shard-size", "check", "activations", "check-windows"}
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nibble/internal/kernel"
 	"nibble/probe"
 )
 
@@ -29,7 +30,7 @@ func newProbeCommand() *cobra.Command {
 usable or not; and which build suits it, with the command that makes it. Everything comes from files of Linux; elsewhere most
 of it is unknown, and said to be.`,
 		Example: `  runtime probe
-  runtime probe --json >machine.json       # on the machine that is to run the build
+  runtime probe --json                      # on the machine that is to run the build, into machine.json
   runtime probe --profile machine.json     # anywhere
   runtime probe --root ./copy --priority fidelity`,
 		Args: noMore(0),
@@ -61,7 +62,7 @@ func runProbe(cmd *cobra.Command, o *probeOptions) error {
 			Selection *probe.Selection `json:"selection"`
 		}{p, s})
 	}
-	return printProbe(cmd, p, s)
+	return printProbe(cmd, p, s, o.root == "/" && o.profile == "")
 }
 
 // readMachine returns the profile in a file, or that of the machine at a root.
@@ -81,8 +82,8 @@ func readMachine(root, file string) (*probe.Profile, error) {
 	return p, err
 }
 
-// printProbe shows a profile to a person.
-func printProbe(cmd *cobra.Command, p *probe.Profile, s *probe.Selection) error {
+// printProbe shows a profile to a person; of the machine that it runs on, here, it also says whether tiles can be used.
+func printProbe(cmd *cobra.Command, p *probe.Profile, s *probe.Selection, here bool) error {
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	known := func(n int) string {
@@ -102,11 +103,10 @@ func printProbe(cmd *cobra.Command, p *probe.Profile, s *probe.Selection) error 
 	line("board", "%s", cmp.Or(p.Board, "unknown"))
 	line("processor", "%s", cmp.Or(c.Model, "unknown"))
 	line("flags", "%s", cmp.Or(strings.Join(c.Flags, " "), "unknown"))
-	amx := "not in flags"
-	if p.Has("amx_tile") {
-		amx = "in flags"
+	if here {
+		_, reason := kernel.AMX()
+		line("AMX", "%s", reason)
 	}
-	line("AMX", "%s", amx)
 	line("processors", "%s, cores %s, for this process %s", known(c.Logical), known(c.Physical), known(c.Effective))
 	if c.Quota > 0 {
 		line("", "a cgroup leaves the time of %.4g", c.Quota)

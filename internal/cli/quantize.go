@@ -47,6 +47,7 @@ type quantizeOptions struct {
 	gguf                   ggufOptions
 	sensitivity            sensitivity
 	parts                  partOptions
+	automatic              automatic
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -73,6 +74,7 @@ tokens, best twice that.`,
   quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
   quantize --format gptq --method gptq --samples 16       # the demo, calibrated on text that it writes itself
   quantize ./model --method best --calib text.jsonl       # the best build, from text of your own
+  quantize --format auto --priority fidelity              # the demo, as this machine runs it with the least loss
   quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
   quantize --format gguf --type q4_k_m                    # the demo, into ./demo-q4_k_m.gguf
   quantize ./model --format gguf --type q4_0 --calib wiki.txt -o model.gguf
@@ -96,7 +98,7 @@ tokens, best twice that.`,
 		targets = append(targets, string(t))
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(append(names, ggufFormat), ", "))
+	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(append(names, ggufFormat), ", ")+", or auto: what suits the machine, see runtime probe")
 	f.StringVar(&o.scheme, "scheme", "", "preset, implies --format compressed-tensors: W4A16, W4A16_ASYM, W8A16, W8A8")
 	f.IntVarP(&o.group, "group", "g", 128, "weights that share a scale, -1 for whole rows")
 	f.IntVarP(&o.bits, "bits", "b", 4, "bits of a weight: 4, or 8 where the format has it")
@@ -120,6 +122,7 @@ tokens, best twice that.`,
 	o.calibration.register(cmd)
 	o.sensitivity.register(cmd)
 	o.parts.register(cmd)
+	o.automatic.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
@@ -166,7 +169,7 @@ func (o *quantizeOptions) label(s convert.Settings) string {
 }
 
 func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
-	if err := o.check(); err != nil {
+	if err := cmp.Or(o.choose(cmd), o.check()); err != nil {
 		return err
 	}
 	if o.resume && o.overwrite {
