@@ -28,6 +28,7 @@ generate:
 lint:
 	@files="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
+	GOOS=windows $(GO) vet ./internal/kernel
 	$(TOOLS) staticcheck ./...
 
 race:

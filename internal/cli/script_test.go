@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"nibble/internal/cli"
+	"nibble/internal/kernel"
 	"nibble/internal/testmodel"
 )
 
@@ -35,6 +36,8 @@ func TestMain(m *testing.M) {
 //	unchanged DIR        fails if they are not as at the snapshot
 //	replace OLD NEW FILE replaces a text that must be in a file
 //	sizes PLAN DIR       fails unless the JSON of a dry run lists the very files of a folder with their sizes
+//
+// and the condition amx, of machines that let tiles be used.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -45,6 +48,13 @@ func TestScripts(t *testing.T) {
 			"unchanged": unchanged,
 			"replace":   replace,
 			"sizes":     sizes,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "amx" {
+				return false, fmt.Errorf("unknown condition %s", name)
+			}
+			usable, _ := kernel.AMX()
+			return usable, nil
 		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -23,15 +24,15 @@ func built(t *testing.T, dir, pkg string) string {
 }
 
 // A machine that has everything lists the set first. One that lacks something does not, and forcing the set is an error of
-// usage that says what is missing; nothing runs tiles without the grant.
+// usage that says what is missing, as probe does; nothing runs tiles without the grant.
 func TestRefusals(t *testing.T) {
 	emu := built(t, ".", ".")
 	names, runtime := built(t, "../..", "./names"), built(t, "../../../..", "./cmd/runtime")
 	for without, reason := range map[string]string{
-		"":      "",
-		"cpuid": "kernel amx: the processor has no amx_tile, amx_int8 and amx_bf16 (CPUID)",
-		"xcr0":  "kernel amx: the operating system has not enabled tiles (bits 17 and 18 of XCR0)",
-		"grant": "kernel amx: the kernel refuses permission to use tiles (arch_prctl ARCH_REQ_XCOMP_PERM: invalid argument)",
+		"":      "granted by the kernel",
+		"cpuid": "the processor has no amx_tile, amx_int8 and amx_bf16 (CPUID)",
+		"xcr0":  "the operating system has not enabled tiles (bits 17 and 18 of XCR0)",
+		"grant": "the kernel refuses permission to use tiles (arch_prctl ARCH_REQ_XCOMP_PERM: invalid argument)",
 	} {
 		list, err := exec.Command(emu, "-without", without, "run", names).Output()
 		if err != nil {
@@ -40,12 +41,16 @@ func TestRefusals(t *testing.T) {
 		if got, want := strings.HasPrefix(string(list), "amx\n"), without == ""; got != want || strings.Contains(string(list), "amx\n") != want {
 			t.Errorf("without %q: sets %q", without, list)
 		}
+		said, err := exec.Command(emu, "-without", without, "run", runtime, "probe").Output()
+		if line := regexp.MustCompile(`(?m)^AMX +(.*)$`).FindSubmatch(said); err != nil || line == nil || string(line[1]) != reason {
+			t.Errorf("without %q: probe says %q, %v; want %q", without, line, err, reason)
+		}
 		if without == "" {
 			continue
 		}
 		out, err := exec.Command(emu, "-without", without, "run", runtime, "bench", "--kernel", "amx", "--shape", "smollm-135m").CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), reason) {
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "kernel amx: "+reason) {
 			t.Errorf("without %q: %v, %s; want status 2 and %q", without, err, out, reason)
 		}
 	}
