@@ -32,3 +32,13 @@ TEXT ·askGrant(SB), NOSPLIT, $0-8
 	NEGQ AX
 	MOVQ AX, errno+0(FP)
 	RET
+
+// func askGranted() (mask uint64)
+TEXT ·askGranted(SB), NOSPLIT, $0-8
+	MOVQ $0, mask+0(FP)
+	MOVL $158, AX    // arch_prctl
+	MOVL $0x1022, DI // ARCH_GET_XCOMP_PERM
+	LEAQ mask+0(FP), SI
+	MARK(4)
+	SYSCALL
+	RET

@@ -185,6 +185,7 @@ func encodings() (list [][]byte) {
 				for pp := range byte(4) {
 					add(0xc4, 0xe2, (15-third)<<3|pp, 0x5e, 0xc0|t<<3|other)
 				}
+				add(0xc4, 0xe2, (15-third)<<3|2, 0x5c, 0xc0|t<<3|other)
 			}
 		}
 	}

@@ -29,10 +29,11 @@ func TestRefusals(t *testing.T) {
 	emu := built(t, ".", ".")
 	names, runtime := built(t, "../..", "./names"), built(t, "../../../..", "./cmd/runtime")
 	for without, reason := range map[string]string{
-		"":      "granted by the kernel",
-		"cpuid": "the processor has no amx_tile, amx_int8 and amx_bf16 (CPUID)",
-		"xcr0":  "the operating system has not enabled tiles (bits 17 and 18 of XCR0)",
-		"grant": "the kernel refuses permission to use tiles (arch_prctl ARCH_REQ_XCOMP_PERM: invalid argument)",
+		"":        "granted by the kernel",
+		"cpuid":   "the processor has no amx_tile, amx_int8 and amx_bf16 (CPUID)",
+		"xcr0":    "the operating system has not enabled tiles (bits 17 and 18 of XCR0)",
+		"grant":   "the kernel refuses permission to use tiles (arch_prctl ARCH_REQ_XCOMP_PERM: invalid argument)",
+		"granted": "the kernel has granted tiles and does not list them (arch_prctl ARCH_GET_XCOMP_PERM)",
 	} {
 		list, err := exec.Command(emu, "-without", without, "run", names).Output()
 		if err != nil {

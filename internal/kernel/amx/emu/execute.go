@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"syscall"
 	"unsafe"
@@ -16,7 +17,8 @@ const (
 	bitsXCR0  = 0xe7                  // x87, SSE, AVX and AVX-512
 	bitsTiles = 3 << 17               // configuration and data
 	prctl     = 158
-	request   = 0x1023
+	granted   = 0x1022 // ARCH_GET_XCOMP_PERM
+	request   = 0x1023 // ARCH_REQ_XCOMP_PERM
 	tileData  = 18
 )
 
@@ -32,7 +34,7 @@ func (t *tracer) illegal(tid int, th *thread) (bool, error) {
 		return false, nil // forked, and no program of its own yet
 	}
 	if question := p.asked[regs.Rip]; question != 0 {
-		t.answer(p, question, &regs)
+		t.answer(tid, p, question, &regs)
 		return true, syscall.PtraceSetRegs(tid, &regs)
 	}
 	done := false
@@ -49,6 +51,11 @@ func (t *tracer) illegal(tid int, th *thread) (bool, error) {
 			}
 			return false, nil
 		}
+		// Neither a call nor the scheduler may come between a configuration and its release.
+		if th.tiles.Configured() && regs.Rsp != th.stack {
+			return false, fmt.Errorf("%v at %#x: tiles configured with the stack at %#x are used with it at %#x", in.Op, regs.Rip, th.stack, regs.Rsp)
+		}
+		th.stack = regs.Rsp
 		if err := execute(tid, &th.tiles, in, &regs); err != nil {
 			return false, fmt.Errorf("%v at %#x: %w", in.Op, regs.Rip, err)
 		}
@@ -61,7 +68,7 @@ func (t *tracer) illegal(tid int, th *thread) (bool, error) {
 }
 
 // answer puts the answer to a question into registers, and steps behind it.
-func (t *tracer) answer(p *process, question byte, regs *syscall.PtraceRegs) {
+func (t *tracer) answer(tid int, p *process, question byte, regs *syscall.PtraceRegs) {
 	regs.Rip += uint64(len(questions[question]))
 	switch question {
 	case askCPUID:
@@ -81,7 +88,25 @@ func (t *tracer) answer(p *process, question byte, regs *syscall.PtraceRegs) {
 			return
 		}
 		regs.Rax, p.granted = 0, true
+	case askGranted:
+		mask := uint64(bitsXCR0)
+		if p.granted && t.without != "granted" {
+			mask |= bitsTiles
+		}
+		regs.Rax = 0
+		if regs.Rdi != granted || writeWord(tid, regs.Rsi, mask) != nil {
+			regs.Rax = ^uint64(syscall.EINVAL) + 1
+		}
 	}
+}
+
+// writeWord writes 64 bits to the memory of a thread.
+func writeWord(tid int, address, v uint64) error {
+	n, err := move(writeMemory, tid, binary.LittleEndian.AppendUint64(nil, v), address, 8, 0, 1)
+	if err == nil && n < 8 {
+		err = fmt.Errorf("%d bytes written", n)
+	}
+	return err
 }
 
 // register returns a general register by its number in an encoding.
@@ -98,6 +123,8 @@ func execute(tid int, s *tile.State, in tile.Inst, regs *syscall.PtraceRegs) err
 		return nil
 	case tile.TILEZERO:
 		return s.Zero(in.C)
+	case tile.TDPBF16PS:
+		return s.DotBF16(in.C, in.A, in.B)
 	case tile.TDPBSSD, tile.TDPBSUD, tile.TDPBUSD, tile.TDPBUUD:
 		return s.Dot(in.C, in.A, in.B, in.Op == tile.TDPBSSD || in.Op == tile.TDPBSUD, in.Op == tile.TDPBSSD || in.Op == tile.TDPBUSD)
 	}

@@ -24,10 +24,11 @@ const (
 	askCPUID = 1 + iota
 	askXCR0
 	askGrant
+	askGranted
 )
 
 // questions are the instructions behind the marks.
-var questions = map[byte][]byte{askCPUID: {0x0f, 0xa2}, askXCR0: {0x0f, 0x01, 0xd0}, askGrant: {0x0f, 0x05}}
+var questions = map[byte][]byte{askCPUID: {0x0f, 0xa2}, askXCR0: {0x0f, 0x01, 0xd0}, askGrant: {0x0f, 0x05}, askGranted: {0x0f, 0x05}}
 
 // process is a program in memory.
 type process struct {
@@ -47,6 +48,7 @@ type tracer struct {
 type thread struct {
 	process int
 	tiles   tile.State
+	stack   uint64 // its pointer at the last instruction of AMX
 }
 
 func newTracer(without string) *tracer {
@@ -99,6 +101,9 @@ func (t *tracer) run(args []string) (int, error) {
 				return 0, err
 			}
 		default:
+			if th := t.threads[tid]; th != nil && th.tiles.Configured() && ws.Exited() {
+				return 0, fmt.Errorf("thread %d has ended with tiles", tid)
+			}
 			delete(t.threads, tid)
 		}
 	}

@@ -19,11 +19,12 @@ const (
 	TDPBSUD
 	TDPBUSD
 	TDPBUUD
+	TDPBF16PS
 )
 
 // String is the mnemonic as disassemblers write it.
 func (o Op) String() string {
-	return [...]string{"ldtilecfg", "tilerelease", "tilezero", "tileloadd", "tilestored", "tdpbssd", "tdpbsud", "tdpbusd", "tdpbuud"}[o]
+	return [...]string{"ldtilecfg", "tilerelease", "tilezero", "tileloadd", "tilestored", "tdpbssd", "tdpbsud", "tdpbusd", "tdpbuud", "tdpbf16ps"}[o]
 }
 
 // Inst is a decoded instruction.
@@ -37,7 +38,7 @@ type Inst struct {
 	Disp               int64
 }
 
-// Decode reads one instruction of AMX. All are VEX.128.0F38.W0: 49 configures, 4B moves tiles, 5E multiplies, and the
+// Decode reads one instruction of AMX. All are VEX.128.0F38.W0: 49 configures, 4B moves tiles, 5C and 5E multiply, and the
 // prefix in pp (0 none, 1 66, 2 F3, 3 F2) chooses.
 func Decode(b []byte) (Inst, error) {
 	var in Inst
@@ -61,10 +62,12 @@ func Decode(b []byte) (Inst, error) {
 		in.Op, in.C = TILESTORED, reg
 	case b[3] == 0x5e && !memory && vvvv < Tiles && b[1]&0x20 != 0:
 		in.Op, in.C, in.A, in.B = [4]Op{TDPBUUD, TDPBUSD, TDPBSUD, TDPBSSD}[pp], reg, rm, vvvv
+	case b[3] == 0x5c && pp == 2 && !memory && vvvv < Tiles && b[1]&0x20 != 0:
+		in.Op, in.C, in.A, in.B = TDPBF16PS, reg, rm, vvvv
 	default:
 		return in, bad
 	}
-	if extended || b[3] != 0x5e && vvvv != 0 {
+	if extended || in.Op < TDPBSSD && vvvv != 0 {
 		return in, bad
 	}
 	in.Len = 5

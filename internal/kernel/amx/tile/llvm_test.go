@@ -183,6 +183,12 @@ func TestStrict(t *testing.T) {
 			t.Errorf("tiles %v: no error", tiles)
 		}
 	}
+	if err := s.Configure(config(func(b *[64]byte) { b[16] = 62 })); err != nil {
+		t.Fatal(err)
+	}
+	if s.Zero(0) == nil {
+		t.Error("rows of 62 bytes: no error")
+	}
 	s.Release()
 	if s.Dot(0, 1, 2, true, true) == nil {
 		t.Error("tiles after their release: no error")

@@ -1,11 +1,11 @@
-// Package tile is Intel's AMX-TILE and AMX-INT8 in plain Go: the state of a thread, what the instructions do to it, and
+// Package tile is Intel's AMX-TILE, AMX-INT8 and AMX-BF16 in plain Go: the state of a thread, what the instructions do to it, and
 // how they are encoded. It follows the pseudocode of the instruction set reference and is strict: whatever a processor
 // answers with an exception is an error, and so is reading a tile beyond what its configuration says.
 //
 // A tile has up to 16 rows of up to 64 bytes. A configuration is 64 bytes: palette 1, start row 0, fourteen zeros, the
 // bytes of a row of each of eight tiles (16 bits each, then sixteen zeros), and their rows (8 bits each, then eight zeros).
 // A dot product multiplies A, of M rows of K bytes, by B, of K/4 rows of N·4 bytes of which four in a row are four
-// consecutive k of one column, and adds M rows of N sums of 32 bits to C.
+// consecutive k of one column, and adds M rows of N sums of 32 bits to C. Of bfloat16 the four bytes are two k.
 package tile
 
 import (
@@ -69,6 +69,9 @@ func (s *State) Configure(b *[64]byte) error {
 // Release is TILERELEASE.
 func (s *State) Release() { *s = State{} }
 
+// Configured reports whether there are tiles.
+func (s *State) Configured() bool { return s.configured }
+
 // Shape returns rows and bytes of a row of a tile, or why an instruction may not name it.
 func (s *State) Shape(t int) (rows, cols int, err error) {
 	if !s.configured {
@@ -76,6 +79,9 @@ func (s *State) Shape(t int) (rows, cols int, err error) {
 	}
 	if s.config.Rows[t] == 0 {
 		return 0, 0, fmt.Errorf("tile %d has no rows in this configuration", t)
+	}
+	if s.config.Cols[t]%4 != 0 {
+		return 0, 0, fmt.Errorf("tile %d has rows of %d bytes, no multiple of 4", t, s.config.Cols[t])
 	}
 	return s.config.Rows[t], s.config.Cols[t], nil
 }
@@ -90,20 +96,27 @@ func (s *State) Zero(t int) error {
 // Row is a row of a tile as bytes of the configured length, for loads and stores.
 func (s *State) Row(t, row int) []byte { return s.data[t][row][:s.config.Cols[t]] }
 
-// Dot is TDPBSSD, TDPBSUD, TDPBUSD or TDPBUUD: c += a·b, modulo 2^32.
-func (s *State) Dot(c, a, b int, signedA, signedB bool) error {
+// fit returns rows and bytes of c, a and b, if C += A·B is a product that a processor computes.
+func (s *State) fit(c, a, b int) (rows, cols [3]int, err error) {
 	if c == a || c == b || a == b {
-		return fmt.Errorf("tiles %d, %d and %d are not three", c, a, b)
+		return rows, cols, fmt.Errorf("tiles %d, %d and %d are not three", c, a, b)
 	}
-	var rows, cols [3]int
 	for i, t := range []int{c, a, b} {
-		var err error
 		if rows[i], cols[i], err = s.Shape(t); err != nil {
-			return err
+			return rows, cols, err
 		}
 	}
-	if rows[0] != rows[1] || cols[0] != cols[2] || cols[1] != 4*rows[2] || cols[0]%4 != 0 {
-		return fmt.Errorf("tiles of %dx%d += %dx%d · %dx%d bytes: shapes do not fit", rows[0], cols[0], rows[1], cols[1], rows[2], cols[2])
+	if rows[0] != rows[1] || cols[0] != cols[2] || cols[1] != 4*rows[2] {
+		err = fmt.Errorf("tiles of %dx%d += %dx%d · %dx%d bytes: shapes do not fit", rows[0], cols[0], rows[1], cols[1], rows[2], cols[2])
+	}
+	return rows, cols, err
+}
+
+// Dot is TDPBSSD, TDPBSUD, TDPBUSD or TDPBUUD: c += a·b, modulo 2^32.
+func (s *State) Dot(c, a, b int, signedA, signedB bool) error {
+	rows, cols, err := s.fit(c, a, b)
+	if err != nil {
+		return err
 	}
 	value := func(v byte, signed bool) int32 {
 		if signed {
