@@ -56,7 +56,7 @@ amx:
 	$(GO) -C internal/kernel/amx test -count=1 ./...
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) -C internal/kernel/amx build -o "$$dir/emu" ./emu; export NIBBLE_KERNEL=amx; \
 		$(GO) test -count=1 -exec "$$dir/emu -dots 10000 run" ./internal/kernel; \
-		$(GO) test -count=1 -timeout 60m -exec "$$dir/emu -dots 10000 run" -run 'TestBuilds|TestKernels|TestTails' ./runtime $(SWEEP); \
+		$(GO) test -count=1 -timeout 60m -exec "$$dir/emu -dots 10000 run" -run 'TestBuilds|TestKernels|TestTails|TestA16OfPlain' ./runtime $(SWEEP); \
 		$(GO) test -count=1 -exec "$$dir/emu -dots 1000 run" -run 'TestInvariance/^(mixtral-fused|gemma3-multimodal|qwen2)$$/.' ./runtime
 
 # What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the

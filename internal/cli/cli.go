@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -25,6 +26,7 @@ import (
 	"nibble/demo"
 	"nibble/gguf/view"
 	"nibble/hf"
+	"nibble/internal/kernel"
 	"nibble/internal/version"
 	"nibble/loader"
 	"nibble/quant"
@@ -179,6 +181,14 @@ func (c *common) registerPrinting(cmd *cobra.Command) {
 func (c *common) check() error {
 	if c.threads < 1 || c.threads > 4096 {
 		return usagef("--threads %d: want 1 to 4096", c.threads)
+	}
+	return nil
+}
+
+// reproducible refuses kernels whose results are not those of all others, of a command that writes files from what it computes.
+func reproducible() error {
+	if name, err := kernel.Active(); err != nil || !slices.Contains(kernel.Names(), name) {
+		return usagef("NIBBLE_KERNEL: %w", cmp.Or(err, fmt.Errorf("%s computes other bits than other machines, and files are the same from all of them", name)))
 	}
 	return nil
 }

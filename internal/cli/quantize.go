@@ -169,7 +169,7 @@ func (o *quantizeOptions) label(s convert.Settings) string {
 }
 
 func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
-	if err := cmp.Or(o.choose(cmd), o.check()); err != nil {
+	if err := cmp.Or(o.choose(cmd), o.check(), reproducible()); err != nil {
 		return err
 	}
 	if o.resume && o.overwrite {

@@ -54,7 +54,7 @@ func (r *running) registerModel(cmd *cobra.Command, activations, more, cache str
 	f := cmd.Flags()
 	f.StringVar(&r.activations, "activations", activations, more+"f32 (the reference), a16 (bf16), a8 (int8 per group), a8-row (int8 per token): inputs of matrices")
 	f.StringVar(&r.cache, "kv", cache, "f32, bf16, f16, int8: keys and values of earlier tokens")
-	f.StringVar(&r.kernel, "kernel", "", "set of kernels to compute with; this machine has "+strings.Join(kernel.Names(), ", ")+
+	f.StringVar(&r.kernel, "kernel", "", "set of kernels to compute with; this machine has "+strings.Join(kernel.All(), ", ")+
 		" (default: $NIBBLE_KERNEL, or the first)")
 	f.StringVar(&r.cpus, "cpus", "", "processors to pin the threads to, one each in turn: 0-3,8 (Linux; default: where the system puts them)")
 }

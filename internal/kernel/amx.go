@@ -10,8 +10,15 @@ import "unsafe"
 // Codes of 8 bits are multiplied where they lie, as unsigned bytes, and the zero point is taken off the sum. Codes of 4 bits are
 // unpacked, as for the vectors, and lose their zero point then, which makes them signed.
 //
-// Only integers go over tiles. The dot product of bfloat16 there adds even and odd columns up by themselves, 32 columns at a time: other bits
-// than those of Pairs, and so another text from the same prompt depending on how it was cut.
+// Products of bfloat16 go over tiles only in the set amxbf16. A tile adds the products of even and of odd columns up by themselves, 32
+// columns at a time, fused, then both, then that to the sum so far of the block, and takes what is below 2^-126 for zero:
+//
+//	sum += Σ x[2i]·w[2i] + Σ x[2i+1]·w[2i+1]    over the columns of a tile in the order of pairs, for the tiles of a block
+//	y += (sum + (Mid−z)·Σx)·s, y += b·Σx        fused
+//
+// These are other bits than those of Pairs, if as close to the exact sum, and others again than one token has, which does not go over tiles: with
+// this set the same prompt may give another text when it is cut otherwise. So nothing but its name puts it to use. An
+// infinite activation may give NaN where Pairs has an infinity.
 
 // tiled are the parts of a set with tiles.
 type tiled struct {
@@ -20,6 +27,7 @@ type tiled struct {
 	unpack   func(dst, src, zeros *byte, steps int) // 4-bit codes of a block less zeros [32]
 	widen    [3]func(dst *float32, src *byte)       // 32 values of a Float
 	bytes    func(dst *int32, src *[PanelRows]byte) // 32 zero points
+	pairs    func(a *tileArgs)                      // pairs; nil: none
 }
 
 // amxUsable and amxReason are what AMX returns; the question is asked once.
@@ -34,11 +42,31 @@ func AMX() (usable bool, reason string) { return amxUsable, amxReason }
 // need no unpacking then.
 const tileTokens = direct + 1
 
-// tileColumns is how many columns all tokens are multiplied by before the next: their codes, 16 KB, stay in the first cache.
-const tileColumns = 512
+// tileBytes is how much of a panel all tokens are multiplied by before the next: it stays in the first cache.
+const tileBytes = 16 << 10
+
+// tileForm is how a panel is kept that goes over tiles.
+type tileForm int
+
+const (
+	tileCodes8 tileForm = iota
+	tileCodes4          // unpacked to signed codes of 8 bits first
+	tilePairs2
+	tilePairs8 // unpacked to pairs
+	tilePairs4
+)
+
+// tileForms has the bytes of PanelStep columns: of the panel, of the panel as tiles read it, of a token.
+var tileForms = [...]struct{ kept, read, x int }{
+	tileCodes8: {2 * StepBytes, 2 * StepBytes, PanelStep},
+	tileCodes4: {StepBytes, 2 * StepBytes, PanelStep},
+	tilePairs2: {4 * StepBytes, 4 * StepBytes, 2 * PanelStep},
+	tilePairs8: {2 * StepBytes, 4 * StepBytes, 2 * PanelStep},
+	tilePairs4: {StepBytes, 4 * StepBytes, 2 * PanelStep},
+}
 
 // tileBlocks is how many blocks that are at most.
-const tileBlocks = tileColumns / PanelStep
+const tileBlocks = tileBytes / (2 * StepBytes)
 
 // tileArgs is what the assembly works with; its fields have the offsets that it knows.
 type tileArgs struct {
@@ -50,9 +78,9 @@ type tileArgs struct {
 	blocks  *Block
 	count   int64
 	scales  *float32 // [blocks, 32]
-	zeros   *int32   // [blocks, 32]
-	biases  *float32 // [blocks, 32] or nil
-	xscales *float32 // [blocks, row]
+	zeros   *int32   // [blocks, 32]; of pairs Mid less those
+	biases  *float32 // [blocks, 32] or nil, which pairs do not take
+	xscales *float32 // [blocks, row]; of pairs the sums of activations
 	sums    *int32   // [blocks, row]
 	row     int64    // in bytes
 	fresh   int64    // 1 where y begins with these blocks
@@ -82,12 +110,12 @@ func newTileWork() *tileWork {
 	return w
 }
 
-// tile multiplies a panel by n tokens on tiles; codes of 4 bits go through scratch.
-func (p *Product) tile(t *tiled, n int, scratch []byte) {
+// tile multiplies a panel by n tokens on tiles; what is unpacked goes through scratch.
+func (p *Product) tile(t *tiled, form tileForm, n int, scratch []byte) {
 	if p.work == nil {
 		p.work = newTileWork()
 	}
-	w := p.work
+	w, f := p.work, &tileForms[form]
 	for r := range w.mid {
 		w.mid[r] = byte(p.Mid)
 	}
@@ -95,53 +123,81 @@ func (p *Product) tile(t *tiled, n int, scratch []byte) {
 	a.stride, a.row, a.fresh = p.Stride, 4*p.Row, 1
 	codes, x := p.Codes, p.X
 	for first := 0; first < len(p.Blocks); {
-		columns, end := 0, first
-		for end < len(p.Blocks) && columns+int(p.Blocks[end].Steps)*PanelStep <= tileColumns {
-			columns += int(p.Blocks[end].Steps) * PanelStep
+		steps, end := 0, first
+		for end < len(p.Blocks) && (steps+int(p.Blocks[end].Steps))*f.read <= tileBytes {
+			steps += int(p.Blocks[end].Steps)
 			end++
 		}
-		size := columns * PanelRows
-		a.codes = unsafe.SliceData(codes)
-		if scratch != nil {
-			size /= 2
-			a.codes = unsafe.SliceData(scratch)
-		}
-		w.prepare(p, t, first, end, codes, scratch)
+		w.prepare(p, t, form, first, end, codes, scratch)
 		at := first * int(p.Row)
 		a.x, a.y, a.tokens = unsafe.SliceData(x), unsafe.SliceData(p.Y), int64(n)
 		a.blocks, a.count = &p.Blocks[first], int64(end-first)
-		a.xscales, a.sums = &p.XScales[at], &p.Sums[at]
-		if scratch != nil {
-			t.signed(a)
-		} else {
+		switch form {
+		case tileCodes8:
+			a.xscales, a.sums = &p.XScales[at], &p.Sums[at]
 			t.unsigned(a)
+		case tileCodes4:
+			a.xscales, a.sums = &p.XScales[at], &p.Sums[at]
+			t.signed(a)
+		default:
+			a.xscales, a.sums = &p.Totals[at], nil
+			t.pairs(a)
 		}
-		codes, x, a.fresh, first = codes[size:], x[columns:], 0, end
+		codes, x, a.fresh, first = codes[steps*f.kept:], x[steps*f.x:], 0, end
 	}
 }
 
-// prepare brings what belongs to rows of some blocks into the form that the assembly reads, and 4-bit codes to scratch.
-func (w *tileWork) prepare(p *Product, t *tiled, first, end int, codes, scratch []byte) {
-	a := &w.args
+// prepare brings what belongs to rows of some blocks into the form that the assembly reads, and unpacks their codes to scratch.
+func (w *tileWork) prepare(p *Product, t *tiled, form tileForm, first, end int, codes, scratch []byte) {
+	a, f := &w.args, &tileForms[form]
 	a.scales, a.zeros, a.biases = &w.scales[0], &w.zeros[0], nil
-	if p.Biases != nil {
+	if p.Biases != nil || form >= tilePairs2 {
 		a.biases = &w.biases[0]
+	}
+	a.codes = unsafe.SliceData(scratch)
+	if f.kept == f.read {
+		a.codes = unsafe.SliceData(codes)
 	}
 	for i, b := range p.Blocks[first:end] {
 		to, g, zeros := i*PanelRows, int(b.Group)*PanelRows, &w.mid
-		t.widen[p.Type](&w.scales[to], &p.Scales[g*p.Type.Size()])
-		if p.Biases != nil {
-			t.widen[p.Type](&w.biases[to], &p.Biases[g*p.Type.Size()])
+		t.values(w.scales[to:], p.Scales, p.Type, g, 1)
+		if a.biases != nil {
+			t.values(w.biases[to:], p.Biases, p.Type, g, 0)
 		}
 		if p.Zeros != nil {
 			zeros = (*[PanelRows]byte)(p.Zeros[g:])
 		}
-		if scratch == nil {
+		kept, read := int(b.Steps)*f.kept, int(b.Steps)*f.read
+		switch form {
+		case tileCodes8:
 			t.bytes(&w.zeros[to], zeros)
-			continue
+		case tileCodes4:
+			t.unpack(&scratch[0], &codes[0], &zeros[0], int(b.Steps))
+		default:
+			for r, z := range zeros {
+				w.zeros[to+r] = int32(p.Mid) - int32(z)
+			}
+			switch form {
+			case tilePairs8:
+				active.pairs8(scratch[:read], codes[:kept], p.Mid)
+			case tilePairs4:
+				active.pairs4(scratch[:read], codes[:kept], p.Mid)
+			}
 		}
-		t.unpack(&scratch[0], &codes[0], &zeros[0], int(b.Steps))
-		size := int(b.Steps) * StepBytes
-		codes, scratch = codes[size:], scratch[2*size:]
+		codes = codes[kept:]
+		if f.kept != f.read {
+			scratch = scratch[read:]
+		}
+	}
+}
+
+// values makes float32 of the values of a group, or of nil that many times missing.
+func (t *tiled) values(dst []float32, values []byte, f Float, at int, missing float32) {
+	if values != nil {
+		t.widen[f](&dst[0], &values[at*f.Size()])
+		return
+	}
+	for r := range dst[:PanelRows] {
+		dst[r] = missing
 	}
 }

@@ -20,3 +20,6 @@
 // c += a·b: both signed; a signed and b unsigned.
 #define TDPBSSD(c, a, b) BYTE $0xC4; BYTE $0xE2; BYTE $((15-b)<<3|3); BYTE $0x5E; BYTE $(0xC0|c<<3|a)
 #define TDPBSUD(c, a, b) BYTE $0xC4; BYTE $0xE2; BYTE $((15-b)<<3|2); BYTE $0x5E; BYTE $(0xC0|c<<3|a)
+
+// c += a·b of bfloat16, even columns and odd ones apart.
+#define TDPBF16PS(c, a, b) BYTE $0xC4; BYTE $0xE2; BYTE $((15-b)<<3|2); BYTE $0x5C; BYTE $(0xC0|c<<3|a)

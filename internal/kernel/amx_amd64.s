@@ -92,16 +92,19 @@
 // func tileSigned(a *tileArgs)
 TEXT ·tileSigned(SB), NOSPLIT, $0-8
 #define DOT TDPBSSD
+#define STEP 3
 #define PREPARE
 #define CORRECT(zeros, sums, half) VCVTDQ2PS sums, half
 #include "amx_body_amd64.h"
 #undef DOT
+#undef STEP
 #undef CORRECT
 #undef PREPARE
 
 // func tileUnsigned(a *tileArgs)
 TEXT ·tileUnsigned(SB), NOSPLIT, $0-8
 #define DOT TDPBSUD
+#define STEP 3
 #define PREPARE VPBROADCASTD (R15), Z5
 #define CORRECT(zeros, sums, half) \
 	VMOVDQU32 sums, half; \
@@ -109,54 +112,31 @@ TEXT ·tileUnsigned(SB), NOSPLIT, $0-8
 	VCVTDQ2PS half, half
 #include "amx_body_amd64.h"
 #undef DOT
+#undef STEP
 #undef CORRECT
 #undef PREPARE
 
-// func peakTiles(a *tileArgs, rounds int)
-TEXT ·peakTiles(SB), NOSPLIT, $0-16
-	MOVQ a+0(FP), R8
-	MOVQ rounds+8(FP), R11
-	MOVQ $64, R12
-	MOVQ $32, R13
-	CONFIGURE
-	MOVQ $64, AX
-	MOVQ EXACT, BX
-	TILELOADD(4, RBX, RAX)
-	TILELOADD(6, RBX, RAX)
-	TILEZERO(0)
-	TILEZERO(1)
-	TILEZERO(2)
-	TILEZERO(3)
+// func tilePairs(a *tileArgs)
+TEXT ·tilePairs(SB), NOSPLIT, $0-8
+#define DOT TDPBF16PS
+#define STEP 4
+#define PAIRS
+#include "amx_body_amd64.h"
+#undef DOT
+#undef STEP
+#undef PAIRS
 
-four:
-	CMPQ R11, $4
-	JLT  one
-	TDPBSSD(0, 4, 6)
-	TDPBSSD(1, 4, 6)
-	TDPBSSD(2, 4, 6)
-	TDPBSSD(3, 4, 6)
-	SUBQ $4, R11
-	JMP  four
+// func peakInt8Tiles(a *tileArgs, rounds int)
+TEXT ·peakInt8Tiles(SB), NOSPLIT, $0-16
+#define DOT TDPBSSD
+#include "amx_peak_amd64.h"
+#undef DOT
 
-one:
-	TESTQ R11, R11
-	JLE   done
-	TDPBSSD(0, 4, 6)
-	DECQ R11
-	JMP  one
-
-done:
-	MOVQ EXACT, BX
-	ADDQ $4096, BX
-	TILESTORED(0, RBX, RAX)
-	ADDQ $1024, BX
-	TILESTORED(1, RBX, RAX)
-	ADDQ $1024, BX
-	TILESTORED(2, RBX, RAX)
-	ADDQ $1024, BX
-	TILESTORED(3, RBX, RAX)
-	TILERELEASE
-	RET
+// func peakBF16Tiles(a *tileArgs, rounds int)
+TEXT ·peakBF16Tiles(SB), NOSPLIT, $0-16
+#define DOT TDPBF16PS
+#include "amx_peak_amd64.h"
+#undef DOT
 
 // func unpackSigned(dst, src, zeros *byte, steps int)
 TEXT ·unpackSigned(SB), NOSPLIT, $0-32

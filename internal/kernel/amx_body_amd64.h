@@ -1,5 +1,5 @@
-// The body of a product on tiles, for DOT and for what brings exact sums to float32: PREPARE once a token, CORRECT for each half of
-// its row. The blocks of 32 tokens come one after the other; after the dot products of each, the sums of the one before are scaled.
+// The body of a product on tiles, for DOT, for the bytes of a step of activations, 1<<STEP, and for what is done with a block's sums:
+// of bfloat16 what PAIRS has, else PREPARE once a token and CORRECT for each half of its row, to bring exact sums to float32. The blocks of 32 tokens come one after the other; after the dot products of each, the sums of the one before are scaled.
 //
 // Registers of the dot products: AX 128, BX the second half of the weights' tile, CX Stride, DX and DI activations, SI codes, R9 and
 // R10 blocks, R11 bytes of a block's activations that are left, R12 those of a tile, R13 tokens. Of scaling: BX sums, DX y, R11
@@ -41,7 +41,7 @@ chunk:
 
 block:
 	MOVLQSX (R9), R11
-	SHLQ    $3, R11
+	SHLQ    $STEP, R11
 	MOVQ    $64, BX
 	CMPQ    R11, BX
 	CMOVQLT R11, BX
@@ -128,6 +128,35 @@ scale:
 	VMOVUPS   (R15), Z16
 	VMOVUPS   64(R15), Z17
 	MOVQ      LASTZEROS, R15
+
+#ifdef PAIRS
+	VCVTDQ2PS (R15), Z18
+	VCVTDQ2PS 64(R15), Z19
+	MOVQ      LASTBIASES, R15
+	VMOVUPS   (R15), Z20
+	VMOVUPS   64(R15), Z21
+
+pair:
+	VBROADCASTSS (R14), Z4
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VMOVUPS.Z    64(DX), K1, Z3
+	VFMADD231PS  Z18, Z4, Z0
+	VFMADD231PS  Z19, Z4, Z1
+	VFMADD231PS  Z16, Z0, Z2
+	VFMADD231PS  Z17, Z1, Z3
+	VFMADD231PS  Z20, Z4, Z2
+	VFMADD231PS  Z21, Z4, Z3
+	VMOVUPS      Z2, (DX)
+	VMOVUPS      Z3, 64(DX)
+	ADDQ         $128, BX
+	ADDQ         $128, DX
+	ADDQ         $4, R14
+	DECQ         R11
+	JNZ          pair
+
+#else
 	VMOVDQU32 (R15), Z18
 	VMOVDQU32 64(R15), Z19
 	MOVQ      LASTBIASES, R15
@@ -182,6 +211,7 @@ bias:
 	DECQ           R11
 	JNZ            bias
 
+#endif
 scaled:
 	MOVQ  R13, LASTTOKENS
 	TESTQ R13, R13

@@ -39,6 +39,7 @@ func testPeaks(t *testing.T) {
 		"avx512vnni": {16 * 16 * 4, 16 * 16},
 		"avx512bf16": {16 * 16 * 4, 16 * 16 * 2},
 		"amx":        {16 * 16 * 64, 16 * 16 * 2},
+		"amxbf16":    {16 * 16 * 64, 16 * 16 * 32},
 	}[active.name]
 	for _, rounds := range []int{0, 1, 2, 77} {
 		if n := PeakInt8(rounds); n != rounds*want[0] {

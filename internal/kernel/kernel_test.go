@@ -10,7 +10,7 @@ import (
 
 // underEach runs a test under every set of kernels that the machine has.
 func underEach(t *testing.T, test func(t *testing.T)) {
-	for _, name := range Names() {
+	for _, name := range All() {
 		t.Run(name, func(t *testing.T) {
 			Use(t, name)
 			test(t)

@@ -146,7 +146,7 @@ func (p *Product) Codes4(n int, scratch []byte) {
 		return
 	}
 	if active.tiled != nil {
-		p.tile(active.tiled, n, scratch)
+		p.tile(active.tiled, tileCodes4, n, scratch)
 		return
 	}
 	codes := p.Codes
@@ -159,7 +159,7 @@ func (p *Product) Codes4(n int, scratch []byte) {
 // Codes8 is Codes4 for 8-bit codes.
 func (p *Product) Codes8(n int) {
 	if active.tiled != nil && n >= tileTokens {
-		p.tile(active.tiled, n, nil)
+		p.tile(active.tiled, tileCodes8, n, nil)
 		return
 	}
 	p.each(active.codes8, n)
@@ -172,7 +172,13 @@ func (p *Product) Codes8(n int) {
 //
 // in that order, each operation rounded; y += sum without scales. Where a sum is smaller than 2^-126 a set may take
 // it for zero.
-func (p *Product) Pairs(n int) { p.each(active.pairs, n) }
+func (p *Product) Pairs(n int) {
+	if t := active.tiled; t != nil && t.pairs != nil && n >= tileTokens {
+		p.tile(t, tilePairs2, n, nil)
+		return
+	}
+	p.each(active.pairs, n)
+}
 
 // Unpacks reports whether Codes4Pairs needs its scratch.
 func Unpacks(n int) bool { return active.direct4 == nil || n > direct }
@@ -183,15 +189,19 @@ func (p *Product) Codes4Pairs(n int, scratch []byte) {
 		p.each(active.direct4, n)
 		return
 	}
-	p.throughPairs(n, scratch[:4*len(p.Codes)], active.pairs4)
+	p.throughPairs(n, scratch[:4*len(p.Codes)], active.pairs4, tilePairs4)
 }
 
 // Codes8Pairs is Pairs for 8-bit codes less Mid. scratch has room for twice the bytes of the panel.
 func (p *Product) Codes8Pairs(n int, scratch []byte) {
-	p.throughPairs(n, scratch[:2*len(p.Codes)], active.pairs8)
+	p.throughPairs(n, scratch[:2*len(p.Codes)], active.pairs8, tilePairs8)
 }
 
-func (p *Product) throughPairs(n int, scratch []byte, unpack func(dst, src []byte, mid int64)) {
+func (p *Product) throughPairs(n int, scratch []byte, unpack func(dst, src []byte, mid int64), form tileForm) {
+	if t := active.tiled; t != nil && t.pairs != nil && n >= tileTokens {
+		p.tile(t, form, n, scratch)
+		return
+	}
 	codes := p.Codes
 	p.Codes = scratch
 	unpack(scratch, codes, p.Mid)

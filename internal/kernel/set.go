@@ -17,6 +17,7 @@
 //	avx512vnni   the same with VNNI for integers
 //	avx512bf16   the same with the dot products of bfloat16
 //	amx          the same with AMX's tiles for the products of integers of many tokens, where Linux grants them
+//	amxbf16      the same with tiles for the products of bfloat16 as well, which are other bits (amx.go): by name only
 package kernel
 
 import (
@@ -46,8 +47,12 @@ type set struct {
 // generic is the specification.
 var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric, attendsGeneric, gemmsGeneric, momentsGeneric}
 
-// sets are those that this machine can run, the best last.
-var sets = append([]set{generic}, native()...)
+// sets are those that this machine can run, the best last; apart are those among them whose bits are not the specification's,
+// which only their names put to use.
+var (
+	assembly, apart = native()
+	sets            = append([]set{generic}, assembly...)
+)
 
 // active is the set in use.
 var active = sets[len(sets)-1]
@@ -61,10 +66,19 @@ func init() {
 	}
 }
 
-// Names lists the sets that this machine can run, the best first.
+// Names lists the sets that this machine can run, the best first; those with other bits are not among them.
 func Names() []string {
 	var names []string
 	for _, s := range slices.Backward(sets) {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// All is Names and, behind them, what only Select puts to use.
+func All() []string {
+	names := Names()
+	for _, s := range apart {
 		names = append(names, s.name)
 	}
 	return names
@@ -75,16 +89,16 @@ func Active() (string, error) { return active.name, forced }
 
 // Select puts a set to use by its name. No operation may run meanwhile.
 func Select(name string) error {
-	for _, s := range sets {
+	for _, s := range slices.Concat(sets, apart) {
 		if s.name == name {
 			active, forced = s, nil
 			return nil
 		}
 	}
-	if name == "amx" {
-		return fmt.Errorf("kernel amx: %s; this machine has %s", amxReason, strings.Join(Names(), ", "))
+	if name == "amx" || name == "amxbf16" {
+		return fmt.Errorf("kernel %s: %s; this machine has %s", name, amxReason, strings.Join(All(), ", "))
 	}
-	return fmt.Errorf("kernel %q: this machine has %s", name, strings.Join(Names(), ", "))
+	return fmt.Errorf("kernel %q: this machine has %s", name, strings.Join(All(), ", "))
 }
 
 // Use puts a set to use until a test ends; the test fails if the machine does not have it.

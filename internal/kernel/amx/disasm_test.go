@@ -26,14 +26,23 @@ func TestDisassembly(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	macros := map[string]bool{}
-	for function, dot := range map[string]string{"tileSigned": "TDPBSSD", "tileUnsigned": "TDPBSUD", "peakTiles": ""} {
-		want := written(t, function, dot)
+	for function, body := range map[string][2]string{
+		"tileSigned":    {"amx_body_amd64.h", "TDPBSSD"},
+		"tileUnsigned":  {"amx_body_amd64.h", "TDPBSUD"},
+		"tilePairs":     {"amx_body_amd64.h", "TDPBF16PS"},
+		"peakInt8Tiles": {"amx_peak_amd64.h", "TDPBSSD"},
+		"peakBF16Tiles": {"amx_peak_amd64.h", "TDPBF16PS"},
+	} {
+		want := written(t, body[0], body[1])
 		if len(want) < 10 {
 			t.Fatalf("%s: %d uses of macros", function, len(want))
 		}
 		for _, line := range want {
 			name, _, _ := strings.Cut(line, " ")
 			macros[name] = true
+		}
+		if last := want[len(want)-1]; last != "tilerelease" {
+			t.Errorf("%s ends with %s", function, last)
 		}
 		for _, tool := range disassemblers {
 			if got := disassembled(t, tool, binary, "nibble/internal/kernel."+function+".abi0"); !slices.Equal(got, want) {
@@ -59,17 +68,11 @@ func read(t *testing.T, name string) string {
 // definitions counts the macros of the header that are instructions.
 func definitions(t *testing.T) int { return strings.Count(read(t, "amx_amd64.h"), "BYTE $0xC4") }
 
-var use = regexp.MustCompile(`\b(LDTILECFG|TILE[A-Z]+|TDP[A-Z]+|DOT|CONFIGURE)\b(?:\(([^)]*)\))?`)
+var use = regexp.MustCompile(`\b(LDTILECFG|TILE[A-Z]+|TDP[A-Z0-9]+|DOT|CONFIGURE)\b(?:\(([^)]*)\))?`)
 
-// written returns the instructions of a function as they are written.
-func written(t *testing.T, function, dot string) (list []string) {
-	source := read(t, "amx_amd64.s")
-	if dot != "" {
-		source = read(t, "amx_body_amd64.h")
-	} else {
-		_, source, _ = strings.Cut(source, "TEXT ·"+function)
-		source, _, _ = strings.Cut(source, "\n// func")
-	}
+// written returns the instructions of the body of a function as they are written.
+func written(t *testing.T, body, dot string) (list []string) {
+	source := read(t, body)
 	for line := range strings.Lines(source) {
 		line, _, _ = strings.Cut(line, "//")
 		m := use.FindStringSubmatch(line)

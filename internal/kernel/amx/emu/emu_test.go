@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -54,6 +55,28 @@ func TestRefusals(t *testing.T) {
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "kernel amx: "+reason) {
 			t.Errorf("without %q: %v, %s; want status 2 and %q", without, err, out, reason)
 		}
+	}
+}
+
+// The set with other bits runs a model where it is asked for, and writes no files.
+func TestApart(t *testing.T) {
+	emu, runtime, quantize := built(t, ".", "."), built(t, "../../../..", "./cmd/runtime"), built(t, "../../../..", "./cmd/quantize")
+	args := []string{"-dots", "1000", "run", runtime, "logits", "--kernel", "amxbf16", "--activations", "a16", "--greedy", "4",
+		"--tokens", strings.Repeat("605,333,", 10) + "598"}
+	tiles, err := exec.Command(emu, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, tiles)
+	}
+	args[6] = "generic"
+	if plain, err := exec.Command(runtime, args[4:]...).CombinedOutput(); err != nil || string(plain) != string(tiles) {
+		t.Errorf("%v: continued with %s, on tiles with %s", err, plain, tiles)
+	}
+	write := exec.Command(emu, "run", quantize, "--dry-run")
+	write.Env = append(os.Environ(), "NIBBLE_KERNEL=amxbf16")
+	out, err := write.CombinedOutput()
+	var exit *exec.ExitError
+	if want := "NIBBLE_KERNEL: amxbf16 computes other bits"; !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s; want status 2 and %q", err, out, want)
 	}
 }
 

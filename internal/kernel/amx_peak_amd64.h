@@ -1,0 +1,45 @@
+// The body of a loop that does nothing but DOT, of full tiles.
+
+	MOVQ a+0(FP), R8
+	MOVQ rounds+8(FP), R11
+	MOVQ $64, R12
+	MOVQ $32, R13
+	CONFIGURE
+	MOVQ $64, AX
+	MOVQ EXACT, BX
+	TILELOADD(4, RBX, RAX)
+	TILELOADD(6, RBX, RAX)
+	TILEZERO(0)
+	TILEZERO(1)
+	TILEZERO(2)
+	TILEZERO(3)
+
+four:
+	CMPQ R11, $4
+	JLT  one
+	DOT(0, 4, 6)
+	DOT(1, 4, 6)
+	DOT(2, 4, 6)
+	DOT(3, 4, 6)
+	SUBQ $4, R11
+	JMP  four
+
+one:
+	TESTQ R11, R11
+	JLE   done
+	DOT(0, 4, 6)
+	DECQ R11
+	JMP  one
+
+done:
+	MOVQ EXACT, BX
+	ADDQ $4096, BX
+	TILESTORED(0, RBX, RAX)
+	ADDQ $1024, BX
+	TILESTORED(1, RBX, RAX)
+	ADDQ $1024, BX
+	TILESTORED(2, RBX, RAX)
+	ADDQ $1024, BX
+	TILESTORED(3, RBX, RAX)
+	TILERELEASE
+	RET
