@@ -47,11 +47,15 @@ kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
 		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism' ./convert; done
 
-# AMX on a processor without it, which must have AVX-512 with VNNI and BF16: two disassemblers and LLVM judge the instructions, an emulator
-# runs what uses them. Needs gcc, objdump, llvm-objdump-14 and llc-14 (Debian: gcc, binutils, llvm-14). Every number of tokens, rows and
-# groups, some 100,000 products: make amx SWEEP=-sweep
+# AMX on a processor without it, which must have AVX-512 with VNNI and BF16: two disassemblers, LLVM and Bochs judge the instructions, an
+# emulator runs what uses them. Needs gcc, objdump, llvm-objdump-14 and llc-14 (Debian: gcc, binutils, llvm-14), and Bochs 3, which it
+# puts into a folder of its own. Every number of tokens, rows and groups, some 100,000 products: make amx SWEEP=-sweep
 SWEEP =
-amx:
+export BOCHS ?= $(CURDIR)/bin/bochs
+$(BOCHS)/bochs:
+	internal/kernel/amx/metal/install.sh $(BOCHS)
+
+amx: $(BOCHS)/bochs
 	$(GO) -C internal/kernel/amx vet ./...
 	$(GO) -C internal/kernel/amx test -count=1 ./...
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) -C internal/kernel/amx build -o "$$dir/emu" ./emu; export NIBBLE_KERNEL=amx; \
