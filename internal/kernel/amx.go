@@ -89,6 +89,7 @@ type tileArgs struct {
 
 	// What the assembly keeps, addresses that the garbage collector must not take for its own among it.
 	_ [18]uintptr
+	_ [32]float32
 }
 
 // tileWork is the memory of products on tiles, made when a Product first needs it.

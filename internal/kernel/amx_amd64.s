@@ -22,8 +22,8 @@
 #define CONFIG 120(R8)
 
 // What is kept there: the activations, results and tokens to come; their scales and sums; the exact sums being scaled and being made; the
-// tokens of the configuration; the places of the block among scales and among those of tokens; and all that belongs to the block that
-// is being scaled.
+// tokens of the configuration; the places of the block among scales and among those of tokens; all that belongs to the block that
+// is being scaled; and sums as float32.
 #define X 128(R8)
 #define Y 136(R8)
 #define TOKENS 144(R8)
@@ -42,6 +42,7 @@
 #define LASTXSCALES 248(R8)
 #define LASTSUMS 256(R8)
 #define LASTMASK 264(R8)
+#define TOTALS 272(R8)
 
 // CONFIGURE makes tiles for R12 bytes of activations and R13 tokens: 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. What
 // holds tokens from the seventeenth on is not there if there are none. Uses BX, DX, R14, R15.
@@ -93,11 +94,13 @@
 TEXT ·tileSigned(SB), NOSPLIT, $0-8
 #define DOT TDPBSSD
 #define STEP 3
+#define FUSED
 #define PREPARE
 #define CORRECT(zeros, sums, half) VCVTDQ2PS sums, half
 #include "amx_body_amd64.h"
 #undef DOT
 #undef STEP
+#undef FUSED
 #undef CORRECT
 #undef PREPARE
 

@@ -1,5 +1,6 @@
 // The body of a product on tiles, for DOT, for the bytes of a step of activations, 1<<STEP, and for what is done with a block's sums:
-// of bfloat16 what PAIRS has, else PREPARE once a token and CORRECT for each half of its row, to bring exact sums to float32. The blocks of 32 tokens come one after the other; after the dot products of each, the sums of the one before are scaled.
+// of bfloat16 what PAIRS has, else PREPARE once a token and CORRECT for each half of its row, to bring exact sums to float32; with FUSED,
+// biases are taken off by one operation where that rounds as two would. The blocks of 32 tokens come one after the other; after the dot products of each, the sums of the one before are scaled.
 //
 // Registers of the dot products: AX 128, BX the second half of the weights' tile, CX Stride, DX and DI activations, SI codes, R9 and
 // R10 blocks, R11 bytes of a block's activations that are left, R12 those of a tile, R13 tokens. Of scaling: BX sums, DX y, R11
@@ -188,6 +189,70 @@ biased:
 	VMOVUPS 64(R15), Z21
 	MOVQ    LASTSUMS, R15
 
+#ifdef FUSED
+
+	// The sums of activations as float32, of the tokens that there are.
+	MOVL         $-1, BX
+	BZHIL        R11, BX, BX
+	KMOVD        BX, K2
+	KSHIFTRD     $16, K2, K3
+	VMOVDQU32.Z  (R15), K2, Z6
+	VMOVDQU32.Z  64(R15), K3, Z7
+	VPABSD       Z6, Z8
+	VPABSD       Z7, Z9
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z7, Z7
+	VPMAXUD      Z8, Z9, Z8
+	VMOVUPS      Z6, TOTALS
+	VMOVUPS      Z7, 64+TOTALS
+
+	// Are biases times those exact? They are of at most 8 bits, or of 11 where no sum has more than 13; and below 2^100.
+	MOVL         $0x2000, BX
+	VPBROADCASTD BX, Z9
+	VPCMPUD      $6, Z9, Z8, K4
+	MOVL         $0x1fff, BX
+	MOVL         $0xffff, DX
+	KORTESTW     K4, K4
+	CMOVLNE      DX, BX
+	VPBROADCASTD BX, Z9
+	VPORD        Z20, Z21, Z8
+	VPTESTMD     Z9, Z8, K4
+	MOVL         $0x7fffffff, BX
+	VPBROADCASTD BX, Z9
+	VPANDD       Z20, Z9, Z8
+	VPANDD       Z21, Z9, Z9
+	VPMAXUD      Z8, Z9, Z8
+	MOVL         $0x71800000, BX
+	VPBROADCASTD BX, Z9
+	VPCMPUD      $5, Z9, Z8, K5
+	MOVQ         LAST, BX
+	MOVQ         LASTY, DX
+	KORTESTW     K4, K5
+	JNE          bias
+	LEAQ         TOTALS, R15
+
+fused:
+	VBROADCASTSS (R14), Z4
+	VBROADCASTSS (R15), Z5
+	CORRECT(Z18, (BX), Z0)
+	CORRECT(Z19, 64(BX), Z1)
+	VMULPS       Z16, Z0, Z0
+	VMULPS       Z17, Z1, Z1
+	VFNMADD231PS Z20, Z5, Z0
+	VFNMADD231PS Z21, Z5, Z1
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	ADDTO(Z0, (DX), Z2)
+	ADDTO(Z1, 64(DX), Z3)
+	ADDQ         $128, BX
+	ADDQ         $128, DX
+	ADDQ         $4, R14
+	ADDQ         $4, R15
+	DECQ         R11
+	JNZ          fused
+	JMP          scaled
+
+#endif
 bias:
 	VBROADCASTSS   (R14), Z4
 	PREPARE

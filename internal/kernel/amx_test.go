@@ -1,12 +1,16 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/x448/float16"
 )
 
 // The assembly has the fields of tileArgs in steps of eight bytes.
@@ -20,8 +24,8 @@ func TestTileArgs(t *testing.T) {
 			t.Errorf("field %d is at %d, the assembly expects %d", i, at, 8*i)
 		}
 	}
-	if size := unsafe.Sizeof(a); size != 8*(16+18) {
-		t.Errorf("%d bytes, the assembly uses %d", size, 8*(16+18))
+	if size := unsafe.Sizeof(a); size != 8*(16+18)+4*32 {
+		t.Errorf("%d bytes, the assembly uses %d", size, 8*(16+18)+4*32)
 	}
 }
 
@@ -61,6 +65,66 @@ func TestTilesInParts(t *testing.T) {
 				c := randomPanels(r, bits, tokens, steps, zero, Float((i+j)%3))
 				c.asInt8(tokens)
 				testProduct(t, fmt.Sprintf("%d bits, steps %v, %s, %d tokens", bits, steps, zero, tokens), c, tokens, true)
+			}
+		}
+	}
+}
+
+// Biases are taken off by one operation only where that changes no bit: of all types, sums as large as they get, biases and scales without end.
+func TestFusedBiases(t *testing.T) {
+	r := rand.New(rand.NewPCG(32, 32))
+	was := active
+	t.Cleanup(func() { active = was })
+	const tokens = 35
+	for _, typ := range []Float{Float32, Float16, BFloat16} {
+		for _, steps := range [][]int{{16, 16}, {8, 4, 9}} {
+			for _, bias := range []float32{1, 1e4, 3e30, 3e38, float32(math.Inf(1)), float32(math.NaN())} {
+				c := randomPanels(r, 4, tokens, steps, "float", typ)
+				for i := range c.acts {
+					if token := i / c.k; token%3 == 1 {
+						c.acts[i] = int8(127 - r.IntN(2)) // 16,256 in a block
+					} else if token%3 == 2 {
+						c.acts[i] = -127
+					}
+				}
+				at := 0
+				for b, n := range steps {
+					for token := range tokens {
+						sum := &c.Sums[b*int(c.Row)+token]
+						*sum = 0
+						for _, v := range c.acts[token*c.k+at:][:n*PanelStep] {
+							*sum -= int32(v)
+						}
+					}
+					at += n * PanelStep
+				}
+				for range 3 {
+					i := r.IntN(len(steps) * PanelRows)
+					for _, values := range [][]byte{c.Biases, c.Scales}[:1+r.IntN(2)] {
+						switch typ {
+						case Float32:
+							binary.LittleEndian.PutUint32(values[4*i:], math.Float32bits(bias))
+						case Float16:
+							binary.LittleEndian.PutUint16(values[2*i:], float16.Fromfloat32(bias).Bits())
+						case BFloat16:
+							binary.LittleEndian.PutUint16(values[2*i:], uint16(math.Float32bits(bias)>>16))
+						}
+					}
+				}
+				c.asInt8(tokens)
+				product := func(s set) []float32 {
+					active = s
+					multiply(&c.Product, 4, true, tokens)
+					return slices.Clone(c.Y[:tokens*PanelRows])
+				}
+				want := product(generic)
+				for _, s := range sets[1:] {
+					for i, v := range product(s) {
+						if math.Float32bits(v) != math.Float32bits(want[i]) && (v == v || want[i] == want[i]) {
+							t.Fatalf("%s, type %d, steps %v, bias %v: token %d, row %d is %v, want %v", s.name, typ, steps, bias, i/PanelRows, i%PanelRows, v, want[i])
+						}
+					}
+				}
 			}
 		}
 	}
