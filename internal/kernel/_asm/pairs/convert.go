@@ -63,6 +63,59 @@ func unpack(a ISA, bits int) {
 	RET()
 }
 
+// unpackTable is unpack of 4 bits by a table of bfloat16, as direct4 has it.
+func unpackTable(a ISA, numbers Mem) {
+	name := "pairs4" + a.Name
+	TEXT(name, NOSPLIT, "func(dst, src []byte, mid int64)")
+	Doc(name + " turns codes less mid into pairs; pairs4 is the specification.")
+	dst, src, n := Load(Param("dst").Base(), GP64()), Load(Param("src").Base(), GP64()), Load(Param("src").Len(), GP64())
+	table := zmm[0]
+	tableOf(table, zmm[1], zmm[2], NewParamAddr("mid", 48), numbers)
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	Label("loop")
+	for part := range a.Parts() {
+		v := zmm[1+part]
+		a.Move(Mem{Base: src, Disp: part * a.Bytes()}, v)
+		for i, bit := range []uint64{0, 8, 4, 12} {
+			from, to := v, zmm[4+4*part+i]
+			if bit > 0 {
+				VPSRLD(Imm(bit), v, to)
+				from = to
+			}
+			VPERMW(table, from, to)
+			a.Move(to, Mem{Base: dst, Disp: i*StepBytes + part*a.Bytes()})
+		}
+	}
+	ADDQ(U32(StepBytes), src)
+	ADDQ(U32(4*StepBytes), dst)
+	SUBQ(U32(StepBytes), n)
+	JNZ(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// tableOf fills table, twice, with the bfloat16 of 0 to 15 less mid; VPERMW sees the lowest five of each 16 bits.
+func tableOf(table, v, w VecPhysical, mid, numbers Mem) {
+	VMOVDQU32(numbers, v)
+	VPBROADCASTD(mid, w)
+	VPSUBD(w, v, v)
+	VCVTDQ2PS(v, v)
+	VPSRLD(Imm(16), v, v)
+	VPMOVDW(v, table.AsY())
+	VINSERTI64X4(Imm(1), table.AsY(), table, table)
+}
+
+// numbers are 0 to 15.
+func numbers() Mem {
+	m := GLOBL("codes", RODATA|NOPTR)
+	for i := range 16 {
+		DATA(4*i, U32(i))
+	}
+	return m
+}
+
 // round rounds float32 to bfloat16 in the order of pairs and adds the results up in sixteen lanes.
 func round(a ISA) {
 	TEXT("roundPairs"+a.Name, NOSPLIT, "func(dst []byte, x []float32) [16]float32")

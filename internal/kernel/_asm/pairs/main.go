@@ -25,7 +25,7 @@ func main() {
 		pairs(AVX2, 1)
 		pairs(AVX2, 2)
 	case "avx512":
-		unpack(AVX512, 4)
+		unpackTable(AVX512, numbers())
 		unpack(AVX512, 8)
 		round(AVX512)
 		for _, t := range []int{1, 2, 4, 8} {
@@ -35,12 +35,9 @@ func main() {
 		for _, t := range []int{1, 2, 4, 8, 12} {
 			pairs(BF16, t)
 		}
-		numbers := GLOBL("codes", RODATA|NOPTR)
-		for i := range 16 {
-			DATA(4*i, U32(i))
-		}
+		n := numbers()
 		for _, t := range []int{1, 2, 4, 8} {
-			direct4(BF16, t, numbers)
+			direct4(BF16, t, n)
 		}
 	}
 	Generate()
@@ -122,20 +119,13 @@ func pairs(a ISA, tokens int) {
 	})
 }
 
-// direct4 multiplies 4-bit codes less mid; numbers are 0 to 15. A table turns codes into bfloat16; of each 16 bits it sees
-// but the lowest five.
+// direct4 multiplies 4-bit codes less mid; numbers are 0 to 15. A table turns codes into bfloat16.
 func direct4(a ISA, tokens int, numbers Mem) {
 	k := begin(a, "direct4", "Codes4Pairs", tokens)
 	table := k.take(1)[0]
 	k.borrow(func() {
 		v, w := k.take(1)[0], k.take(1)[0]
-		VMOVDQU32(numbers, v)
-		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, w)
-		VPSUBD(w, v, v)
-		VCVTDQ2PS(v, v)
-		VPSRLD(Imm(16), v, v)
-		VPMOVDW(v, table.AsY())
-		VINSERTI64X4(Imm(1), table.AsY(), table, table)
+		tableOf(table, v, w, Mem{Base: k.p, Disp: OffMid}, numbers)
 	})
 	k.blocks(func(x Rows, codes Register) {
 		w := k.take(len(k.acc[0]))
