@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -20,6 +19,8 @@ import (
 	"nibble/build"
 	"nibble/hf"
 	"nibble/internal/kernel"
+	"nibble/internal/machine"
+	"nibble/probe"
 	"nibble/runtime"
 	"nibble/tokenizer"
 )
@@ -299,20 +300,16 @@ func fitting(limit int, room int64, caches func(context int) int64) int {
 	return sort.Search(limit, func(i int) bool { return caches(i+1) > room })
 }
 
-// availableMemory returns what the kernel says can be had without swapping.
+// availableMemory returns what can be had without swapping: of the machine, of the process's control group, and of the address
+// space that ulimit -v leaves it.
 func availableMemory() (bytes int64, known bool) {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0, false
+	if p, err := probe.Live("/"); err == nil {
+		bytes = p.Memory.Free
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:"); ok {
-			n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return n << 10, err == nil
-		}
+	if left, limited := machine.AddressSpace(); limited && (bytes == 0 || left < bytes) {
+		return left, true
 	}
-	return 0, false
+	return bytes, bytes > 0
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
