@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -217,7 +218,7 @@ func endTokens(b *build.Build, name string) ([]int32, error) {
 		if raw, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
 			return nil, inputError(err)
 		}
-		if !gjson.ValidBytes(raw) {
+		if !json.Valid(raw) {
 			return nil, coded{fmt.Errorf("%s: not JSON", b.In("generation_config.json")), exitInput}
 		}
 	}
