@@ -65,7 +65,7 @@ amx: $(BOCHS)/bochs
 
 # What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the
 # scripts of commands whose arithmetic the packages' own tests cover; and TestTails, where there is one set or threads are looked for.
-SLOW = TestTails|TestFaults|TestParts|TestPartsKilled|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip|TestGGUFFeedback|TestGGUFResume|TestGGUFInt8
+SLOW = TestTails|TestFaults|TestUmask|TestDeepJSON|TestClaims|TestBombs|TestParts|TestPartsKilled|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip|TestGGUFFeedback|TestGGUFResume|TestGGUFInt8
 SCRIPTS = /(bench|report|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
 
 # Linear algebra against gonum, which is in a module of its own.
@@ -89,7 +89,7 @@ arm64:
 fuzz-short:
 	GO=$(GO) FUZZ=$(FUZZ) ./scripts/fuzz.sh
 
-# Runs of the commands that are killed, or run out of disk, at random: make faults POINTS=300
+# Every command is disturbed POINTS times: killed, out of disk or memory, any step towards the output failing, source or output taken away.
 POINTS  ?= 100
 faults:
 	FAULT_POINTS=$(POINTS) $(GO) test -count=1 -timeout 2h -run TestFaults -v ./internal/cli

@@ -5,6 +5,7 @@
 package build
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -122,7 +123,7 @@ func quantization(f *hf.Folder) (options []byte, legacy bool, err error) {
 	if f.Legacy == nil {
 		return nil, false, nil
 	}
-	if !gjson.ValidBytes(f.Legacy) || !gjson.ParseBytes(f.Legacy).IsObject() {
+	if !json.Valid(f.Legacy) || !gjson.ParseBytes(f.Legacy).IsObject() {
 		return nil, false, fmt.Errorf("hf: %s: not a JSON object", f.In(f.LegacyName))
 	}
 	if gjson.GetBytes(f.Legacy, "quant_method").Exists() {

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"nibble/internal/stage"
 )
 
 // rules counts up when other sequences come of the same settings.
@@ -56,22 +58,11 @@ func cachePath(folder, key string) string { return filepath.Join(folder, "sequen
 
 // Save writes sequences into a folder that exists, under their key. The file appears whole or not at all.
 func (s *Sequences) Save(folder, key string) error {
-	f, err := os.CreateTemp(folder, "sequences-*.tmp")
-	if err != nil {
-		return fmt.Errorf("calib: %w", err)
-	}
-	_, err = f.Write(s.encode(key))
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), cachePath(folder, key))
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	err := stage.WriteWhole(cachePath(folder, key), func(w io.Writer) error {
+		_, err := w.Write(s.encode(key))
+		return err
+	})
+	if err != nil && !errors.Is(err, stage.ErrInUse) { // another run has the same sequences
 		return fmt.Errorf("calib: %w", err)
 	}
 	return nil

@@ -18,6 +18,10 @@ func (x *Expansion) Run(ctx context.Context, out string, mode stage.Mode, progre
 			return nil, err
 		}
 	}
+	unchanged, err := Watch(x.Build)
+	if err != nil {
+		return nil, err
+	}
 	if err := room(out, x.Bytes()); err != nil {
 		return nil, err
 	}
@@ -25,7 +29,7 @@ func (x *Expansion) Run(ctx context.Context, out string, mode stage.Mode, progre
 	if err != nil {
 		return nil, err
 	}
-	losses, err := x.run(ctx, dir, progress)
+	losses, err := x.run(ctx, dir, progress, unchanged)
 	if err != nil {
 		dir.Abort()
 		if ctx.Err() != nil {
@@ -36,7 +40,7 @@ func (x *Expansion) Run(ctx context.Context, out string, mode stage.Mode, progre
 	return losses, nil
 }
 
-func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress) ([]*Loss, error) {
+func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress, unchanged func() error) ([]*Loss, error) {
 	w, err := safetensors.Create(dir.Path(), x.Weights)
 	if err != nil {
 		return nil, err
@@ -80,6 +84,9 @@ func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress) 
 		return nil, err
 	}
 	if err := writeFiles(dir.Path(), x.Build.Model, x.texts); err != nil {
+		return nil, err
+	}
+	if err := unchanged(); err != nil {
 		return nil, err
 	}
 	return losses, dir.Commit()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"nibble/hf"
+	"nibble/internal/stage"
 	"nibble/safetensors"
 	"os"
 	"path/filepath"
@@ -49,7 +50,7 @@ func listFiles(src *hf.Model, weights *safetensors.Plan, texts []text) (files []
 // writeFiles writes everything of such a list but the weights.
 func writeFiles(dir string, src *hf.Model, texts []text) error {
 	for _, t := range texts {
-		if err := os.WriteFile(filepath.Join(dir, t.name), t.content, 0o666); err != nil {
+		if err := stage.WriteFile(filepath.Join(dir, t.name), t.content); err != nil {
 			return err
 		}
 	}
@@ -77,7 +78,7 @@ func copyFile(src fs.FS, name, dir string) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.Create(filepath.Join(dir, name))
+	out, err := stage.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

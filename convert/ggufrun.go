@@ -3,7 +3,6 @@ package convert
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 
 	"nibble/calib"
@@ -47,6 +46,9 @@ func (r *GGUFRun) quantize(ctx context.Context, x *Run) (*Report, error) {
 	if err := x.out.Close(); err != nil {
 		return nil, err
 	}
+	if err := x.unchanged(); err != nil {
+		return nil, err
+	}
 	report := r.report(x.outcomes, x.sums)
 	report.Time = now()
 	if x.sequences != nil {
@@ -63,7 +65,7 @@ func (r *GGUFRun) quantize(ctx context.Context, x *Run) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(x.journal.close(), os.WriteFile(filepath.Join(x.dir.Path(), last.Name), raw, 0o666)); err != nil {
+	if err := errors.Join(x.journal.close(), stage.WriteFile(filepath.Join(x.dir.Path(), last.Name), raw)); err != nil {
 		return nil, err
 	}
 	var names []string

@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 
+	"nibble/internal/stage"
 	"nibble/quant"
 )
 
@@ -43,7 +44,7 @@ type outcome struct {
 // journal appends entries.
 type journal struct {
 	mu   sync.Mutex
-	file *os.File
+	file *stage.File
 }
 
 // head is the first line of a journal.
@@ -83,7 +84,7 @@ func readJournal(r io.Reader) (plan head, done map[string]entry, size int64, err
 
 // createJournal starts a journal.
 func createJournal(path string, plan head) (*journal, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o666)
+	f, err := stage.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_APPEND)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func createJournal(path string, plan head) (*journal, error) {
 
 // resumeJournal opens a journal that was written for the same plan and cuts what a crash left half written.
 func resumeJournal(path string, plan head) (*journal, map[string]entry, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	f, err := stage.OpenFile(path, os.O_APPEND)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"nibble/internal/stage"
 	"os"
 	"path/filepath"
 )
@@ -37,7 +38,7 @@ func (m *manifest) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, partManifest), append(raw, '\n'), 0o666)
+	return stage.WriteFile(filepath.Join(dir, partManifest), append(raw, '\n'))
 }
 
 // readManifest reads the manifest of the part in a folder.

@@ -226,6 +226,9 @@ func (r *Run) quantizePart(ctx context.Context, digest string) error {
 	if err := r.work(ctx, jobs); err != nil {
 		return err
 	}
+	if err := r.unchanged(); err != nil {
+		return err
+	}
 	m := manifest{Tool: version.String(), Plan: digest, Part: r.share.Index, Parts: r.share.Count}
 	if sequences != nil {
 		m.Calibration = &CalibrationReport{Text: r.Calibration.Settings}
@@ -256,14 +259,14 @@ func (r *Run) quantizePart(ctx context.Context, digest string) error {
 		return err
 	}
 	if index := r.Weights.Index(); index != nil {
-		if err := os.WriteFile(filepath.Join(r.dir.Path(), indexName), index, 0o666); err != nil {
+		if err := stage.WriteFile(filepath.Join(r.dir.Path(), indexName), index); err != nil {
 			return err
 		}
 	}
 	if err := m.write(r.dir.Path()); err != nil {
 		return err
 	}
-	if err := cmp.Or(r.journal.close(), os.Remove(filepath.Join(r.dir.Path(), journalName))); err != nil {
+	if err := cmp.Or(r.journal.close(), stage.Discard(filepath.Join(r.dir.Path(), journalName))); err != nil {
 		return err
 	}
 	return r.dir.Commit()

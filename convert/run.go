@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"nibble/build"
@@ -40,6 +39,7 @@ type Run struct {
 	sequences *calib.Sequences
 	scaled    map[*Item]*scaling // items that are not as in the source
 	share     *share             // nil: all of the plan
+	unchanged func() error       // of the source
 }
 
 // output are the files that a plan lays out.
@@ -131,6 +131,9 @@ func (r *Run) complete(report *Report, check func(dir string) (any, error)) erro
 	if err := errors.Join(r.out.Close(), writeFiles(r.dir.Path(), r.Source.Model, r.texts)); err != nil {
 		return err
 	}
+	if err := r.unchanged(); err != nil {
+		return err
+	}
 	report.Time = now()
 	if check != nil {
 		var err error
@@ -142,17 +145,20 @@ func (r *Run) complete(report *Report, check func(dir string) (any, error)) erro
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(r.dir.Path(), ReportName), raw, 0o666); err != nil {
+	if err := stage.WriteFile(filepath.Join(r.dir.Path(), ReportName), raw); err != nil {
 		return err
 	}
-	if err := errors.Join(r.journal.close(), os.Remove(filepath.Join(r.dir.Path(), journalName))); err != nil {
+	if err := errors.Join(r.journal.close(), stage.Discard(filepath.Join(r.dir.Path(), journalName))); err != nil {
 		return err
 	}
 	return r.dir.Commit()
 }
 
 // open takes the unfinished folder, new or as an earlier run left it.
-func (r *Run) open() error {
+func (r *Run) open() (err error) {
+	if r.unchanged, err = Watch(r.Source); err != nil {
+		return err
+	}
 	r.outcomes = map[string]*outcome{}
 	if r.sums == nil { // a merge has them from the parts
 		r.sums = map[string]string{}

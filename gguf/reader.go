@@ -46,7 +46,7 @@ func Open(path string) (*File, error) {
 
 // Map opens the file at path like [Open] and maps it into memory, so that View returns views of it. On systems where this
 // package cannot map files it is the same as Open. Touching a view beyond the end of a file that was shortened meanwhile
-// ends the program; ReadAt returns an error there.
+// ends the program, or the goroutine after [runtime/debug.SetPanicOnFault]; ReadAt returns an error there.
 func Map(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"nibble/internal/stage"
 	"nibble/npu/onnx"
 )
 
@@ -105,7 +106,7 @@ func (x *Export) quantized(name string) bool {
 func (x *Export) file(dir, name string, raw []byte) error {
 	sum := sha256.Sum256(raw)
 	x.Files = append(x.Files, File{name, int64(len(raw)), hex.EncodeToString(sum[:])})
-	return os.WriteFile(filepath.Join(dir, name), raw, 0o666)
+	return stage.WriteFile(filepath.Join(dir, name), raw)
 }
 
 // Add writes another file.
@@ -125,12 +126,12 @@ func (x *Export) AddJSON(dir, name string, v any) error {
 
 // stream writes a file piece by piece.
 func (x *Export) stream(dir, name string, size int64, write func(io.WriterAt) error) error {
-	f, err := os.Create(filepath.Join(dir, name))
+	f, err := stage.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := f.Truncate(size); err != nil {
+	if _, err := f.Reserve(size); err != nil {
 		return err
 	}
 	if err := write(f); err != nil {

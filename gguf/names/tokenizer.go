@@ -1,6 +1,7 @@
 package names
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,7 +46,7 @@ var splits = map[string]string{
 // It knows byte-level BPE, with the splits into words that llama.cpp has a name for, and BPE in the manner of
 // SentencePiece, with fallback to bytes.
 func Tokenizer(raw, config []byte, template string, vocab int) ([]gguf.Entry, error) {
-	if !gjson.ValidBytes(raw) || len(config) > 0 && !gjson.ValidBytes(config) {
+	if !json.Valid(raw) || len(config) > 0 && !json.Valid(config) {
 		return nil, errors.New("gguf: tokenizer: not JSON")
 	}
 	t := &tokens{file: gjson.ParseBytes(raw), config: gjson.ParseBytes(config)}

@@ -77,7 +77,7 @@ func exitCode(err error) int {
 	case errors.As(err, &c):
 		return c.code
 	case errors.Is(err, safetensors.ErrCorrupt), errors.Is(err, hf.ErrMismatch), errors.Is(err, quant.ErrNonFinite), errors.Is(err, nibbleruntime.ErrNonFinite),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &defect), errors.As(err, &part):
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, convert.ErrChanged), errors.As(err, &defect), errors.As(err, &part):
 		return exitInput // found while working
 	}
 	return exitFailed

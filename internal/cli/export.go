@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nibble/build"
+	"nibble/convert"
 	"nibble/internal/stage"
 	"nibble/internal/synthetic"
 	"nibble/npu"
@@ -189,6 +189,10 @@ func runExport(cmd *cobra.Command, args []string, o *exportOptions) error {
 	if err := stage.Check(o.out, b.Path, mode); err != nil {
 		return err
 	}
+	unchanged, err := convert.Watch(b)
+	if err != nil {
+		return err
+	}
 	x := &exporting{exportOptions: o, cmd: cmd, build: b, model: m, name: name}
 	if err := x.prepare(); err != nil {
 		return err
@@ -197,7 +201,7 @@ func runExport(cmd *cobra.Command, args []string, o *exportOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := x.write(dir.Path()); err != nil {
+	if err := cmp.Or(x.write(dir.Path()), unchanged()); err != nil {
 		_ = dir.Abort()
 		return err
 	}
@@ -209,7 +213,7 @@ func runExport(cmd *cobra.Command, args []string, o *exportOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(o.trace, raw, 0o666); err != nil {
+		if err := writeWhole(o.trace, raw); err != nil {
 			return err
 		}
 	}

@@ -263,9 +263,7 @@ func (o *quantizeOptions) ggufSizes(cmd *cobra.Command) (shard, memory int64, er
 			return 0, 0, err
 		}
 	}
-	if o.memory != "" {
-		memory, err = parseSize("max-memory", o.memory)
-	}
+	memory, err = o.maxMemory()
 	return shard, memory, err
 }
 

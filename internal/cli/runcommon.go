@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -20,6 +20,8 @@ import (
 	"nibble/build"
 	"nibble/hf"
 	"nibble/internal/kernel"
+	"nibble/internal/machine"
+	"nibble/probe"
 	"nibble/runtime"
 	"nibble/tokenizer"
 )
@@ -216,7 +218,7 @@ func endTokens(b *build.Build, name string) ([]int32, error) {
 		if raw, err = io.ReadAll(io.LimitReader(f, most)); err != nil {
 			return nil, inputError(err)
 		}
-		if !gjson.ValidBytes(raw) {
+		if !json.Valid(raw) {
 			return nil, coded{fmt.Errorf("%s: not JSON", b.In("generation_config.json")), exitInput}
 		}
 	}
@@ -299,20 +301,16 @@ func fitting(limit int, room int64, caches func(context int) int64) int {
 	return sort.Search(limit, func(i int) bool { return caches(i+1) > room })
 }
 
-// availableMemory returns what the kernel says can be had without swapping.
+// availableMemory returns what can be had without swapping: of the machine, of the process's control group, and of the address
+// space that ulimit -v leaves it.
 func availableMemory() (bytes int64, known bool) {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0, false
+	if p, err := probe.Live("/"); err == nil {
+		bytes = p.Memory.Free
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:"); ok {
-			n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return n << 10, err == nil
-		}
+	if left, limited := machine.AddressSpace(); limited && (bytes == 0 || left < bytes) {
+		return left, true
 	}
-	return 0, false
+	return bytes, bytes > 0
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"quantize":   func() { cli.Main(cli.NewQuantizeCommand()) },
-		"dequantize": func() { cli.Main(cli.NewDequantizeCommand()) },
-		"export":     func() { cli.Main(cli.NewExportCommand()) },
-		"runtime":    func() { cli.Main(cli.NewRuntimeCommand()) },
+		"quantize":   func() { inject(); cli.Main(cli.NewQuantizeCommand()) },
+		"dequantize": func() { inject(); cli.Main(cli.NewDequantizeCommand()) },
+		"export":     func() { inject(); cli.Main(cli.NewExportCommand()) },
+		"runtime":    func() { inject(); cli.Main(cli.NewRuntimeCommand()) },
 	})
 }
 

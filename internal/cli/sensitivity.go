@@ -2,10 +2,8 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -17,6 +15,7 @@ import (
 	"nibble/build"
 	"nibble/calib"
 	"nibble/convert"
+	"nibble/internal/stage"
 )
 
 // sensitivity are the flags of an analysis instead of a build.
@@ -95,12 +94,16 @@ func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set conver
 	if s.measure && plan.Tokens == 0 {
 		notes(cmd, []string{"KL is not measured: that would take over 1e14 operations; --sensitivity-measure does it all the same"})
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(s.file), ".nibble-sensitivity-")
+	work := filepath.Join(filepath.Dir(s.file), ".nibble-sensitivity-"+filepath.Base(s.file))
+	if err := stage.Check(work, "", stage.Restart); err != nil { // what a killed run left goes
+		return err
+	}
+	dir, _, err := stage.Open(work, stage.Restart)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	r := &convert.SensitivityRun{SensitivityPlan: plan, Dir: dir, Loaded: func(q *calib.Sequences) {
+	defer dir.Abort()
+	r := &convert.SensitivityRun{SensitivityPlan: plan, Dir: dir.Path(), Loaded: func(q *calib.Sequences) {
 		if !o.quiet {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), q)
 			notes(cmd, q.Notes)
@@ -126,24 +129,6 @@ func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set conver
 		return err
 	}
 	return printSensitivity(cmd.OutOrStdout(), s.file, result)
-}
-
-// writeWhole makes a file appear whole or not at all.
-func writeWhole(path string, raw []byte) error {
-	f, err := os.OpenFile(path+".partial", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
-		}
-	}
-	return err
 }
 
 // roleCost sums up the matrices of a role.

@@ -71,14 +71,21 @@ func (o *quantizeOptions) settings(cmd *cobra.Command, b *build.Build) (s conver
 	if s.MaxShard, err = parseSize("max-shard-size", o.maxShard); err != nil {
 		return s, err
 	}
-	if o.memory != "" {
-		if s.MaxMemory, err = parseSize("max-memory", o.memory); err != nil {
-			return s, err
-		}
+	if s.MaxMemory, err = o.maxMemory(); err != nil {
+		return s, err
 	}
 	s.Options = quant.Options{CheckpointFormat: o.checkpointFormat, Version: version.Number()}
 	s.TensorParallel, s.AllowNonFinite, s.Threads = o.parallel, o.nonFinite, o.threads
 	return s, o.calibrate(cmd, b, &s)
+}
+
+// maxMemory is the value of --max-memory; without it what can be had, if that is known.
+func (o *quantizeOptions) maxMemory() (int64, error) {
+	if o.memory != "" {
+		return parseSize("max-memory", o.memory)
+	}
+	room, _ := availableMemory()
+	return room, nil
 }
 
 // preset sets what a scheme means. Flags that were given win where they do not contradict it.

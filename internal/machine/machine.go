@@ -39,6 +39,25 @@ func PeakMemory() (bytes int64, known bool) {
 	return size(field("/proc/self/status", "VmHWM"), " kB")
 }
 
+// AddressSpace returns the bytes of address space that this process may still take, if there is a limit.
+func AddressSpace() (left int64, limited bool) {
+	f, err := os.Open("/proc/self/limits")
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		rest, ok := strings.CutPrefix(s.Text(), "Max address space")
+		if !ok {
+			continue
+		}
+		limit, err := strconv.ParseInt(strings.Fields(rest + " -")[0], 10, 64)
+		taken, known := size(field("/proc/self/status", "VmSize"), " kB")
+		return max(0, limit-taken), err == nil && known // else the limit is "unlimited"
+	}
+	return 0, false
+}
+
 // LastLevelCache returns the size of the largest cache of the first processor, in bytes.
 func LastLevelCache() (bytes int64, known bool) {
 	const index3 = "/sys/devices/system/cpu/cpu0/cache/index3/size"

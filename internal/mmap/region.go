@@ -1,13 +1,14 @@
 package mmap
 
 import (
-	"os"
 	"unsafe"
+
+	"nibble/internal/stage"
 )
 
 // Region is a file that is mapped for reading and writing: memory that the system may move to disk.
 type Region struct {
-	file *os.File
+	file *stage.File
 	data []byte
 }
 

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"nibble/internal/stage"
 )
 
 // Create makes a file of size zero bytes and keeps its content in memory until Sync or Close.
 func Create(path string, size int64) (*Region, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o666)
+	f, err := stage.OpenFile(path, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +25,7 @@ func Create(path string, size int64) (*Region, error) {
 
 // Reopen reads a file that Create made with the same size.
 func Reopen(path string, size int64) (*Region, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := stage.OpenFile(path, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -8,23 +8,29 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"nibble/internal/stage"
 )
 
 // Create makes a file of size zero bytes, for which the disk has room, and maps it for reading and writing.
 func Create(path string, size int64) (*Region, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o666)
+	f, err := stage.OpenFile(path, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
-	if err := Reserve(f, size); err != nil {
-		return nil, errors.Join(fmt.Errorf("mmap: %s: %d bytes: %w", path, size, err), f.Close(), os.Remove(path))
+	claimed, err := f.Reserve(size)
+	if err == nil && !claimed {
+		err = fill(f, size)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mmap: %w", err), f.Close(), os.Remove(path))
 	}
 	return mapRegion(f, size)
 }
 
 // Reopen maps a file that Create made with the same size.
 func Reopen(path string, size int64) (*Region, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := stage.OpenFile(path, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +44,19 @@ func Reopen(path string, size int64) (*Region, error) {
 	return mapRegion(f, size)
 }
 
-func mapRegion(f *os.File, size int64) (*Region, error) {
+// fill writes zeros where space cannot be claimed: a page for which the disk has no room would end the program when it is
+// first written to.
+func fill(f *stage.File, size int64) error {
+	zeros := make([]byte, 1<<20)
+	for at := int64(0); at < size; at += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-at)], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mapRegion(f *stage.File, size int64) (*Region, error) {
 	if size == 0 {
 		return &Region{file: f}, nil
 	}
@@ -54,7 +72,10 @@ func (r *Region) Sync() error {
 	if r.data == nil {
 		return nil
 	}
-	return unix.Msync(r.data, unix.MS_SYNC)
+	if err := unix.Msync(r.data, unix.MS_SYNC); err != nil {
+		return err
+	}
+	return r.file.Sync()
 }
 
 // Close removes the mapping. The file stays.

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"nibble/internal/mmap"
 	"os"
 	"path/filepath"
+
+	"nibble/internal/stage"
 )
 
 // File is the layout of a file that is to be written.
@@ -27,12 +28,12 @@ type Slot struct {
 
 // Writer stores data in the slots of files. WriteAt and ReadAt may be called from several goroutines.
 type Writer struct {
-	files []*os.File
+	files []*stage.File
 	at    map[string]place
 }
 
 type place struct {
-	file *os.File
+	file *stage.File
 	Slot
 }
 
@@ -54,13 +55,13 @@ func Create(dir string, files []File) (*Writer, error) {
 }
 
 func (w *Writer) create(dir string, plan *File) error {
-	f, err := os.OpenFile(filepath.Join(dir, plan.Name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := stage.OpenFile(filepath.Join(dir, plan.Name), os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
 	w.add(f, plan)
-	if err := mmap.Reserve(f, plan.Size); err != nil {
-		return fmt.Errorf("reserving %d bytes for %s: %w", plan.Size, f.Name(), err)
+	if _, err := f.Reserve(plan.Size); err != nil {
+		return err
 	}
 	_, err = f.WriteAt(plan.Header, 0)
 	return err
@@ -80,7 +81,7 @@ func Reopen(dir string, files []File) (*Writer, error) {
 }
 
 func (w *Writer) reopen(dir string, plan *File) error {
-	f, err := os.OpenFile(filepath.Join(dir, plan.Name), os.O_RDWR, 0)
+	f, err := stage.OpenFile(filepath.Join(dir, plan.Name), 0)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (w *Writer) reopen(dir string, plan *File) error {
 	return nil
 }
 
-func (w *Writer) add(f *os.File, plan *File) {
+func (w *Writer) add(f *stage.File, plan *File) {
 	w.files = append(w.files, f)
 	for _, s := range plan.Slots {
 		w.at[s.Name] = place{f, s}
@@ -138,13 +139,13 @@ func (w *Writer) access(name string, p []byte, off int64, do func(place) error) 
 }
 
 // Sync makes the disk hold what was written so far. It does not cover the folder's list of files.
-func (w *Writer) Sync() error { return w.each((*os.File).Sync) }
+func (w *Writer) Sync() error { return w.each((*stage.File).Sync) }
 
 // Close closes the files.
-func (w *Writer) Close() error { return w.each((*os.File).Close) }
+func (w *Writer) Close() error { return w.each((*stage.File).Close) }
 
 // each calls do for all files, also after an error.
-func (w *Writer) each(do func(*os.File) error) error {
+func (w *Writer) each(do func(*stage.File) error) error {
 	var errs []error
 	for _, f := range w.files {
 		errs = append(errs, do(f))

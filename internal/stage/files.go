@@ -44,12 +44,19 @@ func (d *Dir) CommitFiles(names ...string) error {
 	}
 	dir := filepath.Dir(d.final)
 	for i := len(names) - 1; i >= 0; i-- {
-		if err := os.Rename(filepath.Join(d.Path(), names[i]), filepath.Join(dir, names[i])); err != nil {
+		if err := rename(filepath.Join(d.Path(), names[i]), filepath.Join(dir, names[i])); err != nil {
+			for _, moved := range names[i+1:] { // without the first they are of no use
+				err = errors.Join(err, os.Remove(filepath.Join(dir, moved)))
+			}
 			return err
 		}
 	}
-	if err := os.RemoveAll(d.Path()); err != nil {
-		return err
+	err := os.RemoveAll(d.Path())
+	if err == nil {
+		err = syncPath(dir)
 	}
-	return syncPath(dir)
+	if err != nil {
+		return fmt.Errorf("%s is whole, but its last step failed: %w", d.final, err)
+	}
+	return nil
 }

@@ -10,5 +10,8 @@ import (
 // lock opens the folder. These systems have no advisory locks on folders.
 func lock(dir string) (*os.File, error) { return os.Open(dir) }
 
+// lockFile does nothing for the same reason.
+func lockFile(*os.File) error { return nil }
+
 // Free cannot be known here; running out is found when the files are reserved.
 func Free(string) (int64, error) { return math.MaxInt64, nil }

@@ -16,12 +16,15 @@ func lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lockFile(f); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s is in use by another run", dir)
+		return nil, fmt.Errorf("%s is %w", dir, ErrInUse)
 	}
 	return f, nil
 }
+
+// lockFile takes the lock of an open file, if nobody has it.
+func lockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
 // Free returns the bytes that an unprivileged process can still write below dir, which may not exist yet.
 func Free(dir string) (int64, error) {

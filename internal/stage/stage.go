@@ -175,8 +175,8 @@ func Open(out string, mode Mode) (d *Dir, resumed bool, err error) {
 		if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
 			return nil, false, err
 		}
-		if err := os.Mkdir(tmp, 0o777); errors.Is(err, fs.ErrExist) {
-			return nil, false, fmt.Errorf("%s is in use by another run", tmp)
+		if err := mkdir(tmp); errors.Is(err, fs.ErrExist) {
+			return nil, false, fmt.Errorf("%s is %w", tmp, ErrInUse)
 		} else if err != nil {
 			return nil, false, err
 		}
@@ -185,7 +185,7 @@ func Open(out string, mode Mode) (d *Dir, resumed bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if err := os.WriteFile(filepath.Join(tmp, marker), nil, 0o666); err != nil {
+	if err := WriteFile(filepath.Join(tmp, marker), nil); err != nil {
 		l.Close()
 		return nil, false, err
 	}
@@ -210,30 +210,34 @@ func (d *Dir) Commit() error {
 	if err := syncPath(d.Path()); err != nil {
 		return err
 	}
-	rename := os.Rename
+	name := rename
 	if _, err := os.Lstat(d.final); d.replace && err == nil {
-		rename = replace
+		name = replace
 	}
-	if err := rename(d.Path(), d.final); err != nil {
+	if err := name(d.Path(), d.final); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(d.final, marker)); err != nil {
-		return err
+	err = Discard(filepath.Join(d.final, marker))
+	if err == nil {
+		err = syncPath(d.final)
 	}
-	if err := syncPath(d.final); err != nil {
-		return err
+	if err == nil {
+		err = syncPath(filepath.Dir(d.final))
 	}
-	return syncPath(filepath.Dir(d.final))
+	if err != nil {
+		return fmt.Errorf("%s is whole, but its last step failed: %w", d.final, err)
+	}
+	return nil
 }
 
 // replaceInTwo is replace where folders cannot be exchanged: a crash in between leaves the old folder as final.replaced.
 func replaceInTwo(tmp, final string) error {
 	old := final + ".replaced"
-	if err := os.Rename(final, old); err != nil {
+	if err := rename(final, old); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, final); err != nil {
-		return err
+	if err := rename(tmp, final); err != nil {
+		return errors.Join(err, os.Rename(old, final))
 	}
 	return os.RemoveAll(old)
 }
@@ -247,7 +251,24 @@ func (d *Dir) Abort() error {
 // Leave keeps the unfinished folder for a later Resume.
 func (d *Dir) Leave() error { return d.lock.Close() }
 
+func mkdir(path string) error {
+	if _, err := fault(Create, path, 0); err != nil {
+		return err
+	}
+	return os.Mkdir(path, 0o777)
+}
+
+func rename(from, to string) error {
+	if _, err := fault(Rename, to, 0); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
 func syncPath(path string) error {
+	if _, err := fault(Sync, path, 0); err != nil {
+		return err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
