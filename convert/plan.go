@@ -21,6 +21,8 @@ type Settings struct {
 	Options quant.Options // passed on to the format
 	Recipe  *quant.Recipe // nil: none
 
+	Allotment *Allotment // nil: bits and groups are as above
+
 	Head, Embedding Choice
 	Target          loader.Target
 	TensorParallel  int
@@ -187,6 +189,8 @@ func (p *Plan) matrix(t hf.Tensor, quantize bool) error {
 			it.Reason = "empty"
 		case keep:
 			it.Reason = "kept by the recipe"
+		case p.Allotment != nil:
+			it.Spec, it.Reason = p.Allotment.spec(it.Name)
 		default:
 			it.Spec = &spec
 		}

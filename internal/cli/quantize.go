@@ -48,6 +48,7 @@ type quantizeOptions struct {
 	sensitivity            sensitivity
 	parts                  partOptions
 	automatic              automatic
+	budget                 budget
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -83,7 +84,9 @@ tokens, best twice that.`,
   quantize --format gptq -o big --part 0/2                # the first half of the work, here or on another machine;
   quantize --format gptq -o big --part 1/2                # the second;
   quantize --format gptq -o big --merge                   # and the build, the same bytes as in one run
-  quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
+  quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo
+  quantize --format gptq --target-bpw 5.5 --samples 16    # the demo in this size with the least loss, by what each layer costs
+  quantize ./model --target-size 900MB --sensitivity-from model.json --dry-run`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
 	}
@@ -123,6 +126,7 @@ tokens, best twice that.`,
 	o.sensitivity.register(cmd)
 	o.parts.register(cmd)
 	o.automatic.register(cmd)
+	o.budget.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
@@ -153,6 +157,8 @@ func (o *quantizeOptions) label(s convert.Settings) string {
 		}
 	}
 	switch {
+	case o.budget.asked():
+		parts = append(parts, o.budget.label())
 	case o.group > 0:
 		parts = append(parts, fmt.Sprintf("g%d", o.group))
 	case !s.Spec.Int8:
@@ -178,7 +184,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err := o.requantizes(args); err != nil {
 		return err
 	}
-	if err := cmp.Or(o.sensitivity.check(cmd), o.parts.check(cmd)); err != nil {
+	if err := cmp.Or(o.sensitivity.check(cmd), o.parts.check(cmd), o.budget.check(cmd)); err != nil {
 		return err
 	}
 	folder, name, err := openFloats(args)
@@ -197,6 +203,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
 	}
 	if o.format == ggufFormat {
+		if o.budget.asked() {
+			return usagef("GGUF's mixtures have sizes of their own: --type chooses one, a target size goes with other formats")
+		}
 		if o.sensitivity.file != "" {
 			return usagef("--sensitivity looks at grids that GGUF's mixes do not have; leave --format gguf out")
 		}
@@ -228,7 +237,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 			return err
 		}
 	}
-	plan, err := convert.NewPlan(b, s)
+	plan, err := o.plan(cmd, b, s)
 	if err != nil {
 		return err
 	}
@@ -308,6 +317,11 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	w := cmd.OutOrStdout()
 	t := report.Totals
 	printFiles(w, plan.Files)
+	if plan.Allotment != nil {
+		if err := printAllotment(w, plan); err != nil {
+			return err
+		}
+	}
 	if c, ok := report.Check.(*fidelity.Comparison); ok {
 		fmt.Fprintln(w, verdict(c, "source"))
 	}
@@ -374,6 +388,11 @@ func printPlan(cmd *cobra.Command, o *quantizeOptions, p *convert.Plan) error {
 	}
 	w := cmd.OutOrStdout()
 	printFiles(w, p.Files)
+	if p.Allotment != nil {
+		if err := printAllotment(w, p); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(w, "%s: %s, %.4f bits per weight; nothing written\n", o.out, p.Format.Name(), p.BitsPerWeight())
 	return nil
 }

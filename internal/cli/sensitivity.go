@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"nibble/build"
-	"nibble/calib"
 	"nibble/convert"
 )
 
@@ -35,15 +34,18 @@ func (s *sensitivity) register(cmd *cobra.Command) {
 
 // buildOnly are the flags that say something about a build.
 var buildOnly = []string{"output", "bits", "group", "method", "recipe", "lm-head", "embedding", "pad-mlp", "unfit", "checkpoint-format",
-	"max-shard-size", "independent", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge"}
+	"max-shard-size", "independent", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge", "target-size", "target-bpw", "sensitivity-from"}
 
 // check refuses flags that have no meaning here.
 func (s *sensitivity) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	if !changed("sensitivity") {
+		if changed("target-size") || changed("target-bpw") {
+			return s.enough()
+		}
 		for _, name := range []string{"sensitivity-measure", "sensitivity-tokens"} {
 			if changed(name) {
-				return usagef("--%s goes with --sensitivity OUT.json", name)
+				return usagef("--%s goes with --sensitivity OUT.json, or a target size", name)
 			}
 		}
 		return nil
@@ -54,6 +56,10 @@ func (s *sensitivity) check(cmd *cobra.Command) error {
 	if i := slices.IndexFunc(buildOnly, changed); i >= 0 {
 		return usagef("--sensitivity writes no build: leave --%s out", buildOnly[i])
 	}
+	return s.enough()
+}
+
+func (s *sensitivity) enough() error {
 	if s.tokens < 2 {
 		return usagef("--sensitivity-tokens %d: want 2 or more", s.tokens)
 	}
@@ -75,8 +81,8 @@ func placeFile(file, model string, overwrite bool) error {
 	return nil
 }
 
-// analyze writes the analysis of a model.
-func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set convert.Settings) error {
+// measure makes the analysis of a model, with its files in a folder of its own below dir.
+func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set convert.Settings, dir string) (*convert.Sensitivity, error) {
 	s := &o.sensitivity
 	tokens := -s.tokens
 	switch {
@@ -87,7 +93,7 @@ func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set conver
 	}
 	plan, err := convert.NewSensitivity(b, set, tokens)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if plan.MaxMemory > 0 {
 		debug.SetMemoryLimit(plan.MaxMemory)
@@ -95,22 +101,22 @@ func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set conver
 	if s.measure && plan.Tokens == 0 {
 		notes(cmd, []string{"KL is not measured: that would take over 1e14 operations; --sensitivity-measure does it all the same"})
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(s.file), ".nibble-sensitivity-")
-	if err != nil {
-		return err
+	if dir, err = os.MkdirTemp(dir, ".nibble-sensitivity-"); err != nil {
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	r := &convert.SensitivityRun{SensitivityPlan: plan, Dir: dir, Loaded: func(q *calib.Sequences) {
-		if !o.quiet {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), q)
-			notes(cmd, q.Notes)
-		}
-	}}
+	r := &convert.SensitivityRun{SensitivityPlan: plan, Dir: dir, Loaded: o.loaded(cmd)}
 	bytes, layers := plan.Costs()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, bytes, func(job string) string { return layers[job] })
+	defer show.finish()
 	r.Progress, r.Stage = show.report, show.stage
-	result, err := r.Run(cmd.Context())
-	show.finish()
+	return r.Run(cmd.Context())
+}
+
+// analyze writes the analysis of a model.
+func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set convert.Settings) error {
+	s := &o.sensitivity
+	result, err := o.measure(cmd, b, set, filepath.Dir(s.file))
 	if err != nil {
 		return err
 	}
