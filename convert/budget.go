@@ -136,14 +136,14 @@ func NewPlanWithin(src *build.Build, s Settings, costs *Sensitivity, b Budget) (
 		}
 	}
 	switch {
-	case best != nil:
-		return best, nil
 	case least == nil:
 		return nil, fmt.Errorf("convert: %s for %s: no candidate of the analysis fits every matrix that has to be quantized", s.Format.Name(), s.Target)
 	case b.Limit(least) < b.Taken(least):
 		return nil, b.outOfRange(least, false)
+	case b.Limit(most) > b.Taken(most):
+		return nil, b.outOfRange(most, true)
 	}
-	return nil, b.outOfRange(most, true)
+	return best, nil
 }
 
 // offer lists the units and their options. Which specs the target can hold of which matrix the plans of whole builds say.
@@ -356,14 +356,14 @@ func (a *allotter) within(units []unit) (least, most, best *Plan, err error) {
 	}
 	b := a.set.Allotment.Budget
 	limit := b.Limit(least)
-	if limit < b.Taken(least) || limit > b.Taken(most) {
+	if limit < b.Taken(least) {
 		return least, most, nil, nil
 	}
 	// Headers, configs and the report take more or less with the choices; the room for the matrices follows.
 	best = least
 	smallest(units)
 	room := limit - b.Taken(least) + chosenBytes(units)
-	const rounds = 8
+	const rounds = 5
 	for range rounds {
 		choose(units, room)
 		p, err := a.plan(units)

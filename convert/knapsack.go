@@ -59,120 +59,54 @@ func smallest(units []unit) {
 	}
 }
 
-// choose gives every unit the option with which all together cost least and take at most room bytes, nearly: a knapsack of
-// which one thing of every kind is taken. From the smallest options on, steps along the lower convex hull of every unit are taken by
-// falling saving for a byte, which is the optimum of the Lagrangian up to the first step that does not fit. Units that do not
-// fit any more stay where they are, and others go on. What room is left is then filled by single changes and by exchanges
-// of two units, as long as they save something. Equal savings go to the unit that comes first.
+// frontier is the most choices of some units that are kept while others are added.
+const frontier = 1 << 12
+
+// choose gives every unit the option with which all together cost least and take at most room bytes, or its smallest if they take more: a knapsack of which one thing of
+// every kind is taken. Unit by unit there is a list of choices of the units so far of which none is both smaller and
+// cheaper than another; at the end the cheapest that fits is taken (Nemhauser and Ullmann, 1969). That is exact while lists are
+// shorter than the frontier. Longer ones are thinned: of choices whose sizes are within a small share of the room the cheapest stays.
 func choose(units []unit, room int64) {
-	smallest(units)
-	type step struct {
-		unit, to int
-		bytes    int64
-		rate     float64 // saved for a byte
+	type point struct {
+		bytes        int64
+		cost         float64
+		before, with int // the choice of the units before, and this unit's option
 	}
-	var steps []step
+	smallest(units)
+	rest := chosenBytes(units) // what the units that are not added yet take at least
+	if rest > room {
+		return
+	}
+	width := max((room-rest)/frontier, 1)
+	lists := make([][]point, len(units)+1)
+	lists[0] = []point{{}}
 	for i := range units {
-		o := units[i].options
-		for at := 0; at < len(o)-1; {
-			best := step{unit: i, rate: -1}
-			for to := at + 1; to < len(o); to++ {
-				if rate := (o[at].cost - o[to].cost) / float64(o[to].bytes-o[at].bytes); rate >= best.rate {
-					best = step{i, to, o[to].bytes - o[at].bytes, rate}
+		rest -= units[i].options[0].bytes
+		var all []point
+		for before, x := range lists[i] {
+			for with, o := range units[i].options {
+				if p := (point{x.bytes + o.bytes, x.cost + o.cost, before, with}); p.bytes+rest <= room {
+					all = append(all, p)
 				}
 			}
-			steps = append(steps, best)
-			at = best.to
 		}
-	}
-	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(b.rate, a.rate) })
-	room -= chosenBytes(units)
-	full := make([]bool, len(units))
-	for _, s := range steps {
-		if full[s.unit] = full[s.unit] || s.bytes > room; !full[s.unit] {
-			units[s.unit].chosen = s.to
-			room -= s.bytes
-		}
-	}
-	const rounds = 256
-	for range rounds {
-		left, saved := exchange(units, room)
-		if !saved {
-			return
-		}
-		room = left
-	}
-}
-
-// exchange makes the change of one unit, or of two, that saves most without taking more than room bytes. It returns what room
-// is left, and whether it made one.
-func exchange(units []unit, room int64) (left int64, saved bool) {
-	type move struct {
-		unit, to int
-		bytes    int64
-		saving   float64
-	}
-	var moves []move
-	for i := range units {
-		u, is := &units[i], units[i].now()
-		for to, o := range u.options {
-			if to != u.chosen {
-				moves = append(moves, move{i, to, o.bytes - is.bytes, is.cost - o.cost})
+		slices.SortStableFunc(all, func(a, b point) int { return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.cost, b.cost)) })
+		kept, thin := all[:0], len(all) > frontier
+		for _, p := range all {
+			n := len(kept)
+			switch {
+			case n > 0 && p.cost >= kept[n-1].cost:
+			case n > 1 && thin && p.bytes/width == kept[n-1].bytes/width:
+				kept[n-1] = p
+			default:
+				kept = append(kept, p)
 			}
 		}
+		lists[i+1] = slices.Clone(kept)
 	}
-	// Shrinking moves by the bytes that they free, each with the cheapest of those that free as many or more: the partner of a move that
-	// needs so many is found by a search. Moves of the same unit do not go together; the runner-up of another unit does for those.
-	shrink := slices.DeleteFunc(slices.Clone(moves), func(m move) bool { return m.bytes >= 0 })
-	slices.SortStableFunc(shrink, func(a, b move) int { return cmp.Compare(a.bytes, b.bytes) })
-	type pair struct{ first, second int } // the best so far, and the best of another unit; -1: none
-	best := make([]pair, len(shrink))
-	now := pair{-1, -1}
-	for i, m := range shrink {
-		switch {
-		case now.first < 0 || m.saving > shrink[now.first].saving:
-			if now.first >= 0 && shrink[now.first].unit != m.unit {
-				now.second = now.first
-			}
-			now.first = i
-		case m.unit != shrink[now.first].unit && (now.second < 0 || m.saving > shrink[now.second].saving):
-			now.second = i
-		}
-		best[i] = now
+	at := len(lists[len(units)]) - 1
+	for i := len(units) - 1; i >= 0; i-- {
+		p := lists[i+1][at]
+		units[i].chosen, at = p.with, p.before
 	}
-	gain, one, two := 0.0, -1, -1
-	for i, m := range moves {
-		if m.saving <= 0 {
-			continue
-		}
-		if m.bytes <= room {
-			if m.saving > gain {
-				gain, one, two = m.saving, i, -1
-			}
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(shrink, room-m.bytes+1, func(s move, free int64) int { return cmp.Compare(s.bytes, free) })
-		if at == 0 {
-			continue
-		}
-		partner := best[at-1].first
-		if shrink[partner].unit == m.unit {
-			if partner = best[at-1].second; partner < 0 {
-				continue
-			}
-		}
-		if s := m.saving + shrink[partner].saving; s > gain {
-			gain, one, two = s, i, partner
-		}
-	}
-	if one < 0 {
-		return room, false
-	}
-	units[moves[one].unit].chosen = moves[one].to
-	room -= moves[one].bytes
-	if two >= 0 {
-		units[shrink[two].unit].chosen = shrink[two].to
-		room -= shrink[two].bytes
-	}
-	return room, true
 }

@@ -215,6 +215,9 @@ func (p *Plan) reportSize() int64 {
 		sums[f.Name] = string(bytes.Repeat([]byte{'0'}, 64))
 	}
 	r := p.report(nil, sums)
+	if x := p.Allotment; x != nil && x.Budget.Bytes > 0 { // the least budget must not be more for being written down
+		r.Flags["target_size"] = int64(math.MaxInt64)
+	}
 	if p.Measured {
 		r.Check = strings.Repeat(" ", widestCheck)
 	}

@@ -156,3 +156,37 @@ func printAllotment(w io.Writer, p *convert.Plan) error {
 	_, err := fmt.Fprintf(w, "budget of %v: %d of %d bytes, %.3f %%%s; %s\n", x.Budget, taken, limit, share, close, cost)
 	return err
 }
+
+// allotted is what --json says of a budget.
+type allotted struct {
+	Limit    int64            `json:"target_bytes"` // of all files, or of all tensors with --target-bpw
+	Taken    int64            `json:"taken_bytes"`
+	KL       *float64         `json:"expected_kl"` // null: not measured
+	Matrices []allottedMatrix `json:"matrices"`
+}
+
+// allottedMatrix is a matrix; without bits it stays in float.
+type allottedMatrix struct {
+	Name  string `json:"name"`
+	Bits  int    `json:"bits,omitempty"`
+	Group int    `json:"group,omitempty"`
+}
+
+func allotment(p *convert.Plan) *allotted {
+	x := p.Allotment
+	if x == nil {
+		return nil
+	}
+	a := &allotted{Limit: x.Budget.Limit(p), Taken: x.Budget.Taken(p)}
+	if x.Measured {
+		a.KL = &x.Cost
+	}
+	for i := range p.Items {
+		if it := &p.Items[i]; it.Spec != nil {
+			a.Matrices = append(a.Matrices, allottedMatrix{it.Name, it.Spec.Bits, it.Spec.Group})
+		} else if it.N > 0 {
+			a.Matrices = append(a.Matrices, allottedMatrix{Name: it.Name})
+		}
+	}
+	return a
+}

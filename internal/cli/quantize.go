@@ -383,8 +383,9 @@ func printPlan(cmd *cobra.Command, o *quantizeOptions, p *convert.Plan) error {
 			Parameters    int64                   `json:"parameters"`
 			BitsPerWeight float64                 `json:"bits_per_weight"`
 			Notes         []string                `json:"notes"`
+			Budget        *allotted               `json:"budget,omitempty"`
 			Tensors       []convert.PlannedTensor `json:"tensors"`
-		}{o.out, p.Files, p.Bytes(), p.Params, p.BitsPerWeight(), append([]string{}, p.Notes...), p.Tensors()})
+		}{o.out, p.Files, p.Bytes(), p.Params, p.BitsPerWeight(), append([]string{}, p.Notes...), allotment(p), p.Tensors()})
 	}
 	w := cmd.OutOrStdout()
 	printFiles(w, p.Files)

@@ -157,6 +157,7 @@ type roleCost struct {
 	role                      string
 	matrices, weights, judged int
 	loss, kl                  float64
+	layers                    bool // it is a role of layers
 }
 
 // coarsest is the first candidate of a matrix, nil if it has none.
@@ -189,7 +190,7 @@ func printSensitivity(out io.Writer, name string, s *convert.Sensitivity) error 
 		ranked = append(ranked, l)
 		at := slices.IndexFunc(roles, func(r *roleCost) bool { return r.role == l.Role })
 		if at < 0 {
-			at, roles = len(roles), append(roles, &roleCost{role: l.Role})
+			at, roles = len(roles), append(roles, &roleCost{role: l.Role, layers: l.Layer >= 0})
 		}
 		r := roles[at]
 		r.matrices++
@@ -229,7 +230,9 @@ func printSensitivity(out io.Writer, name string, s *convert.Sensitivity) error 
 	if s.Correlation != nil {
 		n := 0
 		for _, r := range roles {
-			n += r.judged
+			if r.layers {
+				n += r.judged
+			}
 		}
 		fmt.Fprintf(out, "Spearman's rank correlation of loss and KL: %.3f over %d matrices\n", float64(*s.Correlation), n)
 	}
