@@ -32,9 +32,10 @@ type Settings struct {
 
 	Calibration *Calibration // nil: from the weights alone
 
-	Measured  bool  // the report will say how the build did on a text
-	MaxShard  int64 // bytes of tensors in a shard
-	MaxMemory int64 // 0: no limit
+	Command   string // that makes the same build again wherever the source is, for the report; "" if nobody knows
+	Measured  bool   // the report will say how the build did on a text
+	MaxShard  int64  // bytes of tensors in a shard
+	MaxMemory int64  // 0: no limit
 	Threads   int
 }
 

@@ -49,6 +49,8 @@ type quantizeOptions struct {
 	parts                  partOptions
 	automatic              automatic
 	budget                 budget
+
+	command string // that makes the same build, for the report
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -130,6 +132,7 @@ tokens, best twice that.`,
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
+	cmd.AddCommand(newVerifyCommand())
 	return cmd
 }
 
@@ -202,6 +205,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		}
 		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
 	}
+	o.command = reproduction(cmd, args, o.automatic.chosen)
 	if o.format == ggufFormat {
 		if o.budget.asked() {
 			return usagef("GGUF's mixtures have sizes of their own: --type chooses one, a target size goes with other formats")
@@ -224,7 +228,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
 		return err
 	}
-	s.Measured = o.textCheck.text != ""
+	s.Measured, s.Command = o.textCheck.text != "", o.command
 	if o.out == "" {
 		o.out = name + "-" + o.label(s)
 	}
