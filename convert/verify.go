@@ -74,7 +74,9 @@ func verifyFile(files fs.FS, f SourceFile) string {
 
 // VerifySizes derives the figures of a report from the tensors of the build, and returns those that differ.
 func VerifySizes(b *build.Build, r *Report) (all []Deviation) {
-	wrong := func(name, format string, args ...any) { all = append(all, Deviation{name, fmt.Sprintf(format, args...)}) }
+	wrong := func(name, format string, args ...any) {
+		all = append(all, Deviation{name, fmt.Sprintf(format, args...)})
+	}
 	var bytes, quantized int64
 	for _, t := range b.Set.Tensors() {
 		bytes += t.Bytes()

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,13 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"nibble/build"
 	"nibble/calib"
 	"nibble/convert"
 	"nibble/fidelity"
 	"nibble/formats"
 	"nibble/gguf/view"
-	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/loader"
 	"nibble/quant"
@@ -332,49 +329,6 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	fmt.Fprintf(w, "%s: %s, %.4f bits per weight, SQNR %.2f dB (lowest %.2f dB: %s)\n", o.out, plan.Format.Name(),
 		t.BitsPerWeight, float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
 	return nil
-}
-
-// selfCheck opens a build that was just written as a stranger's, and looks for everything that a loader would misread and
-// for every module that the target would refuse.
-// The caller closes the build.
-func selfCheck(ctx context.Context, dir string, target loader.Target) (b *build.Build, err error) {
-	f, err := hf.NewFolder(dir, os.DirFS(dir), "")
-	if err != nil {
-		return nil, err
-	}
-	b, err = build.Open(f, hf.Options{})
-	var unknown *hf.UnknownArchitecture
-	if errors.As(err, &unknown) {
-		b, err = build.Open(f, hf.Options{Generic: true})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the output does not open again: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			b.Set.Close()
-		}
-	}()
-	findings, err := loader.Scan(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range findings {
-		if !x.Note {
-			return nil, fmt.Errorf("the output would be misread: %s", x)
-		}
-	}
-	for _, v := range loader.Verdicts(b) {
-		if v.Target != target {
-			continue
-		}
-		for _, p := range v.Problems {
-			if !p.Soft && p.Module != "" {
-				return nil, fmt.Errorf("%s would refuse the output: %s: %s", target, p.Module, p.Rule)
-			}
-		}
-	}
-	return b, nil
 }
 
 // printPlan prints a dry run.
