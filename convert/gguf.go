@@ -32,6 +32,7 @@ type GGUFSettings struct {
 	WeightsFrom string               // where they come from, for the report
 	Method      string               // quant.Search, or one that passes errors on; "" is search
 	Calibration *Calibration         // what the method looks at; nil: the weights alone
+	Command     string               // as in Settings
 	Measured    bool                 // the report will say how the build did on a text
 	MaxShard    int64                // bytes of tensors in a file; 0: there is one
 	MaxMemory   int64                // 0: no limit
@@ -106,10 +107,9 @@ func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 	if err := p.items(); err != nil {
 		return nil, err
 	}
-	size, err := p.reportSize()
-	p.Files = append(p.Files, File{base + reportSuffix, size})
+	p.Files = append(p.Files, File{base + reportSuffix, p.reportSize()})
 	p.plan.Files = p.Files
-	return p, err
+	return p, nil
 }
 
 // items lists the work: a matrix or vector of the source, or a computed tensor, each.

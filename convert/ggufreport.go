@@ -56,8 +56,8 @@ func (p *GGUFPlan) flags() map[string]any {
 
 // report is the report of a file; without outcomes the widest figures stand in it.
 func (p *GGUFPlan) report(outcomes map[string]*outcome, sums map[string]string) *Report {
-	r := &Report{Tool: "nibble " + version.String(), Time: "0000-00-00T00:00:00Z", Flags: p.flags(), Notes: append([]string{}, p.Notes...),
-		Carried: []string{}, Tensors: []ReportTensor{}}
+	r := &Report{Tool: "nibble " + version.String(), Command: p.Command, Flags: p.flags(), Notes: append([]string{}, p.Notes...),
+		Carried: []string{}, Outputs: outputs(p.Files), Tensors: []ReportTensor{}}
 	if c := p.Calibration; c != nil {
 		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: strings.Repeat("0", 64)}
 	}
@@ -125,7 +125,7 @@ func merged(sources []*hf.Tensor, outcomes map[string]*outcome) (n quant.Noise, 
 }
 
 // reportSize is the length of a report in which every figure takes its widest form.
-func (p *GGUFPlan) reportSize() (int64, error) {
+func (p *GGUFPlan) reportSize() int64 {
 	sums := map[string]string{}
 	for _, f := range p.Source.Stored() {
 		sums[f.Name] = strings.Repeat("0", 64)
@@ -134,6 +134,5 @@ func (p *GGUFPlan) reportSize() (int64, error) {
 	if p.Measured {
 		r.Check = strings.Repeat(" ", widestCheck)
 	}
-	raw, err := r.encode(0)
-	return int64(len(raw)), err
+	return r.widest()
 }

@@ -50,7 +50,6 @@ func (r *GGUFRun) quantize(ctx context.Context, x *Run) (*Report, error) {
 		return nil, err
 	}
 	report := r.report(x.outcomes, x.sums)
-	report.Time = now()
 	if x.sequences != nil {
 		report.Calibration.set(x.sequences)
 	}
@@ -59,6 +58,9 @@ func (r *GGUFRun) quantize(ctx context.Context, x *Run) (*Report, error) {
 		if report.Check, err = r.Check(filepath.Join(x.dir.Path(), r.Files[0].Name)); err != nil {
 			return nil, err
 		}
+	}
+	if err := x.prove(ctx, report); err != nil {
+		return nil, err
 	}
 	last := r.Files[len(r.Files)-1]
 	raw, err := report.encode(last.Size)

@@ -124,14 +124,15 @@ func (p *Plan) files() error {
 		}
 		p.texts = append(p.texts, text{name, append(side, '\n')})
 	}
-	files, skipped, err := listFiles(p.Source.Model, p.Weights, p.texts)
-	if err != nil {
+	var skipped []string
+	if p.Files, skipped, err = listFiles(p.Source.Model, p.Weights, p.texts); err != nil {
 		return err
 	}
 	if len(skipped) > 0 {
 		p.Notes = append(p.Notes, "not carried over: "+strings.Join(skipped, ", "))
 	}
-	p.Files = append(files, File{ReportName, p.reportSize()})
+	p.Files = append(p.Files, File{CardName, p.cardSize()})
+	p.Files = append(p.Files, File{ReportName, p.reportSize()})
 	return nil
 }
 

@@ -30,7 +30,7 @@ type SensitivityRun struct {
 // measure, behind every layer the streams of all changes so far go through it, and one for each of its matrices begins.
 func (r *SensitivityRun) Run(ctx context.Context) (*Sensitivity, error) {
 	r.ctx, r.named = ctx, map[string]*linear{}
-	for _, x := range r.linears {
+	for _, x := range r.all() {
 		r.named[x.Tensor.Name] = x
 	}
 	model, err := ModelDigest(r.Source)
@@ -50,6 +50,9 @@ func (r *SensitivityRun) Run(ctx context.Context) (*Sensitivity, error) {
 			return nil, err
 		}
 		defer r.streams.Close()
+		if err := r.measureHead(); err != nil {
+			return nil, err
+		}
 	}
 	pass, err := calib.NewPass(r.Source, q.IDs, calib.PassConfig{Dir: r.Dir, Mode: runtime.A16, Threads: r.Threads, Full: true, Step: r.step})
 	if err != nil {
@@ -91,6 +94,11 @@ func (r *SensitivityRun) layers(pass *calib.Pass) error {
 			}
 		}
 	}
+	if r.head != nil {
+		if err := pass.Head(r.ctx, []hf.Tensor{r.head.Tensor}, r.solve); err != nil {
+			return err
+		}
+	}
 	if r.streams == nil {
 		return nil
 	}
@@ -102,6 +110,9 @@ func (r *SensitivityRun) layers(pass *calib.Pass) error {
 	})
 	if err != nil {
 		return err
+	}
+	if r.head != nil {
+		r.head.kl, kl = kl[0], kl[1:]
 	}
 	for _, x := range r.linears {
 		if len(x.candidates) > 0 {
@@ -128,7 +139,11 @@ func (r *SensitivityRun) solve(in *calib.Input) (map[string]quant.Linear, error)
 			if forms[s.moment] == nil {
 				forms[s.moment] = form(in, s.moment, r.Threads)
 			}
-			x.weights = append(x.weights, s.weigh(&x.Item))
+			d := s.weigh(&x.Item)
+			if x == r.head {
+				d = nil
+			}
+			x.weights = append(x.weights, d)
 			jobs = append(jobs, x.proxy(i, forms[s.moment]))
 		}
 	}

@@ -193,7 +193,7 @@ func (r *Run) merge(ctx context.Context, p *parts, check func(dir string) (any, 
 	if c := p.manifests[0].Calibration; c != nil {
 		report.Calibration = c
 	}
-	if err := r.complete(report, check); err != nil {
+	if err := r.complete(ctx, report, check); err != nil {
 		return nil, err
 	}
 	return report, nil

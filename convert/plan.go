@@ -21,6 +21,8 @@ type Settings struct {
 	Options quant.Options // passed on to the format
 	Recipe  *quant.Recipe // nil: none
 
+	Allotment *Allotment // nil: bits and groups are as above
+
 	Head, Embedding Choice
 	Target          loader.Target
 	TensorParallel  int
@@ -30,9 +32,10 @@ type Settings struct {
 
 	Calibration *Calibration // nil: from the weights alone
 
-	Measured  bool  // the report will say how the build did on a text
-	MaxShard  int64 // bytes of tensors in a shard
-	MaxMemory int64 // 0: no limit
+	Command   string // that makes the same build again wherever the source is, for the report; "" if nobody knows
+	Measured  bool   // the report will say how the build did on a text
+	MaxShard  int64  // bytes of tensors in a shard
+	MaxMemory int64  // 0: no limit
 	Threads   int
 }
 
@@ -187,6 +190,8 @@ func (p *Plan) matrix(t hf.Tensor, quantize bool) error {
 			it.Reason = "empty"
 		case keep:
 			it.Reason = "kept by the recipe"
+		case p.Allotment != nil:
+			it.Spec, it.Reason = p.Allotment.spec(it.Name)
 		default:
 			it.Spec = &spec
 		}

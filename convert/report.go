@@ -7,7 +7,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"nibble/internal/version"
 	"nibble/quant"
@@ -16,19 +15,22 @@ import (
 // ReportName is the file that says how a build was made and what it lost.
 const ReportName = "quantization_report.json"
 
-// Report is the content of quantization_report.json. The same input and flags give the same report but for Time.
+// Report is the content of quantization_report.json. The same input and flags give the same report but for Run, which has a line of
+// its own of fixed length.
 type Report struct {
-	Tool   string         `json:"tool"`
-	Time   string         `json:"time"` // RFC 3339, UTC
-	Source ReportSource   `json:"source"`
-	Flags  map[string]any `json:"flags"`
-	Totals Totals         `json:"totals"`
-	Check  any            `json:"check,omitempty"` // the build against its source on a text
+	Tool    string         `json:"tool"`              // with version and commit
+	Command string         `json:"command,omitempty"` // that makes the build again; see Settings
+	Source  ReportSource   `json:"source"`
+	Flags   map[string]any `json:"flags"`
+	Totals  Totals         `json:"totals"`
+	Check   any            `json:"check,omitempty"` // the build against its source on a text
 
 	Calibration *CalibrationReport `json:"calibration,omitempty"`
 
 	Notes   []string       `json:"notes"`
 	Carried []string       `json:"carried_over"` // tensors that no table knows, copied as they are
+	Outputs []SourceFile   `json:"outputs"`      // all files of the build but this one
+	Run     *Execution     `json:"run,omitempty"`
 	Tensors []ReportTensor `json:"tensors"`
 }
 
@@ -40,7 +42,7 @@ type ReportSource struct {
 	Files          []SourceFile `json:"files"`
 }
 
-// SourceFile is one weight file of the input.
+// SourceFile is one weight file of the input, or one file of the output.
 type SourceFile struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"bytes"`
@@ -118,8 +120,8 @@ const (
 
 // report fills everything but what only the run knows: digests and noise, for which the widest values stand.
 func (p *Plan) report(outcomes map[string]*outcome, sums map[string]string) *Report {
-	r := &Report{Tool: "nibble " + version.String(), Time: "0000-00-00T00:00:00Z", Flags: p.flags(), Notes: p.Notes,
-		Carried: []string{}, Tensors: []ReportTensor{}}
+	r := &Report{Tool: "nibble " + version.String(), Command: p.Command, Flags: p.flags(), Notes: p.Notes,
+		Carried: []string{}, Outputs: outputs(p.Files), Tensors: []ReportTensor{}}
 	if r.Notes == nil {
 		r.Notes = []string{}
 	}
@@ -181,13 +183,17 @@ func (r *Report) encode(size int64) ([]byte, error) {
 	var b bytes.Buffer
 	tensors := r.Tensors
 	head := *r
-	head.Tensors = nil
+	head.Tensors, head.Run = nil, nil
 	raw, err := json.MarshalIndent(head, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	b.Write(bytes.TrimSuffix(raw, []byte("null\n}")))
-	b.WriteByte('[')
+	run, err := r.Run.line()
+	if err != nil {
+		return nil, err
+	}
+	b.Write(bytes.TrimSuffix(raw, []byte("\"tensors\": null\n}")))
+	fmt.Fprintf(&b, "\"run\": %s\n  \"tensors\": [", run)
 	for i, t := range tensors {
 		line, err := json.Marshal(t)
 		if err != nil {
@@ -215,14 +221,22 @@ func (p *Plan) reportSize() int64 {
 		sums[f.Name] = string(bytes.Repeat([]byte{'0'}, 64))
 	}
 	r := p.report(nil, sums)
+	if x := p.Allotment; x != nil && x.Budget.Bytes > 0 {
+		r.Flags["target_size"] = int64(math.MaxInt64)
+	}
 	if p.Measured {
 		r.Check = strings.Repeat(" ", widestCheck)
 	}
+	return r.widest()
+}
+
+// widest is the length of a report in which every figure has its widest form. A command takes steps of 256 bytes, so that the size of a build
+// does not follow the number of digits in a flag.
+func (r *Report) widest() int64 {
+	const step = 256
 	raw, err := r.encode(0)
 	if err != nil {
 		return 0 // cannot be: a report has only plain values
 	}
-	return int64(len(raw))
+	return int64(len(raw) + step - len(r.Command)%step)
 }
-
-func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05Z") }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"nibble/build"
 	"nibble/calib"
@@ -40,6 +41,7 @@ type Run struct {
 	scaled    map[*Item]*scaling // items that are not as in the source
 	share     *share             // nil: all of the plan
 	unchanged func() error       // of the source
+	began     time.Time
 }
 
 // output are the files that a plan lays out.
@@ -108,7 +110,7 @@ func (r *Run) quantize(ctx context.Context, check func(dir string) (any, error))
 	if r.sequences != nil {
 		report.Calibration.set(r.sequences)
 	}
-	if err := r.complete(report, check); err != nil {
+	if err := r.complete(ctx, report, check); err != nil {
 		return nil, err
 	}
 	return report, nil
@@ -127,19 +129,24 @@ func (r *Run) work(ctx context.Context, jobs []*job) error {
 }
 
 // complete writes what is not weights, lets check look at the folder, and gives it its name.
-func (r *Run) complete(report *Report, check func(dir string) (any, error)) error {
+func (r *Run) complete(ctx context.Context, report *Report, check func(dir string) (any, error)) error {
 	if err := errors.Join(r.out.Close(), writeFiles(r.dir.Path(), r.Source.Model, r.texts)); err != nil {
 		return err
 	}
 	if err := r.unchanged(); err != nil {
 		return err
 	}
-	report.Time = now()
 	if check != nil {
 		var err error
 		if report.Check, err = check(r.dir.Path()); err != nil {
 			return err
 		}
+	}
+	if err := r.writeCard(report); err != nil {
+		return err
+	}
+	if err := r.prove(ctx, report); err != nil {
+		return err
 	}
 	raw, err := report.encode(r.Files[len(r.Files)-1].Size)
 	if err != nil {
@@ -156,6 +163,7 @@ func (r *Run) complete(report *Report, check func(dir string) (any, error)) erro
 
 // open takes the unfinished folder, new or as an earlier run left it.
 func (r *Run) open() (err error) {
+	r.began = time.Now()
 	if r.unchanged, err = Watch(r.Source); err != nil {
 		return err
 	}

@@ -83,6 +83,7 @@ type SensitivityPlan struct {
 	Tokens int // to measure KL on; 0: it is not measured
 
 	linears []*linear
+	head    *linear // nil: the format or the target has none that is quantized
 }
 
 // The candidates, and how losses and divergences are taken.
@@ -146,6 +147,9 @@ func NewSensitivity(src *build.Build, s Settings, tokens int) (*SensitivityPlan,
 		}
 		fits = fits || len(x.candidates) > 0
 		p.linears = append(p.linears, x)
+	}
+	if err := p.addHead(); err != nil {
+		return nil, err
 	}
 	if !fits {
 		return nil, fmt.Errorf("convert: no linear layer has a candidate that %s can hold: %w", s.Format.Name(), refusal)
@@ -236,8 +240,11 @@ func (p *SensitivityPlan) Memory() int64 {
 		return most + lanes
 	}
 	most += lanes + largest + slices.Max(layers)
-	head := 2*d*int64(a.Vocab) + fidelity.HeadBytes(int(threads), a.Vocab)
-	return max(most, textMemory+baseMemory+head) + fidelity.StreamBytes(p.changes(), p.Tokens, a.Hidden)
+	head, changes := 2*d*int64(a.Vocab), p.changes()
+	if p.head != nil { // its codes wait for the end
+		head, most, changes = 2*head, most+d*int64(a.Vocab), changes+1
+	}
+	return max(most, textMemory+baseMemory+head+fidelity.HeadBytes(int(threads), a.Vocab)) + fidelity.StreamBytes(changes, p.Tokens, a.Hidden)
 }
 
 // memory holds it against what is allowed.
@@ -257,7 +264,7 @@ func (p *SensitivityPlan) memory() error {
 // Costs returns the bytes and the layer of every module, for the progress display.
 func (p *SensitivityPlan) Costs() (bytes map[string]int64, layers map[string]string) {
 	bytes, layers = map[string]int64{}, map[string]string{}
-	for _, x := range p.linears {
+	for _, x := range p.all() {
 		bytes[x.Name], layers[x.Name] = x.cost(), layerName(&x.Tensor)
 	}
 	if p.Tokens > 0 {
@@ -307,7 +314,7 @@ func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][
 		s.Measured = &SensitivityText{len(text), x.Tokens(), x.Digest()}
 	}
 	var losses, divergences []float64
-	for _, x := range p.linears {
+	for _, x := range p.all() {
 		c := LinearCost{Name: x.Name, Role: x.Role.String(), Layer: x.Layer, Shape: []int{x.N, x.K}, Fused: x.Fused, Candidates: []CandidateCost{}}
 		if x.Expert >= 0 {
 			c.Expert = &x.Expert
@@ -323,7 +330,7 @@ func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][
 					kl := x.kl
 					if i > 0 {
 						kl *= y.loss / first.loss
-					} else {
+					} else if x != p.head {
 						losses, divergences = append(losses, y.loss), append(divergences, kl)
 					}
 					z.KL, z.Measured = figure(kl), i == 0

@@ -102,9 +102,9 @@ func forward(t *testing.T, b *build.Build, text [][]int32) (all []float32) {
 // Losses are what the definition gives on all rows of these small matrices, and the measured KL of a matrix what forward passes of
 // whole models give, one of them with this matrix alone quantized.
 func TestSensitivity(t *testing.T) {
-	for _, variant := range []string{"llama-llama3", "phi3-window", "mixtral"} {
+	for variant, format := range map[string]string{"llama-llama3": "awq", "phi3-window": "awq", "mixtral": "awq", "llama-sharded": "cpu_int4", "qwen2-window": "awq"} {
 		src := open(t, testmodel.Golden(t, variant).Write(t), hf.Options{})
-		s := calibrated(t, src, "awq", quant.Search)
+		s := calibrated(t, src, format, quant.Search)
 		x := analyze(t, src, s, 40)
 		q, _ := s.Calibration.Load(t.Context())
 		text := [][]int32{q.IDs[0], q.IDs[1][:16]}
@@ -134,7 +134,7 @@ func TestSensitivity(t *testing.T) {
 			for j, c := range l.Candidates {
 				spec := s.Spec
 				spec.Bits, spec.Group = c.Bits, c.Group
-				a, loss := oneLinear(t, s, src, row, m, spec)
+				a, loss := oneLinear(t, s, src, row, m, spec, false)
 				if math.Abs(float64(*c.Loss)-loss) > 2e-3*loss {
 					t.Errorf("%s: %s: loss %v, want %v", variant, l.Name, *c.Loss, loss)
 				}
@@ -148,24 +148,50 @@ func TestSensitivity(t *testing.T) {
 					}
 					continue
 				}
-				one, model := *src, *src.Model
-				one.Linears = map[string]quant.Linear{row.Module(): quant.InMemory(a)}
-				one.Model = &model
-				one.Tensors = slices.Clone(src.Tensors)
-				one.Tensors[i].Source = ""
-				if kl := mean(want, forward(t, &one, text), src.Arch.Vocab); math.Abs(float64(*c.KL)-kl) > 1e-4*kl+1e-12 {
+				if kl := mean(want, forward(t, with(src, i, row.Module(), a), text), src.Arch.Vocab); math.Abs(float64(*c.KL)-kl) > 1e-4*kl+1e-12 {
 					t.Errorf("%s: %s: KL %v, want %v", variant, l.Name, *c.KL, kl)
 				}
 			}
 		}
-		if at != len(x.Linears) {
-			t.Errorf("%d matrices, want %d", len(x.Linears), at)
+		// The head: its own matrix, the shared table in its place, or the shared table as a head of its own.
+		if at != len(x.Linears)-1 {
+			t.Fatalf("%d matrices, want %d and the head", len(x.Linears), at)
+		}
+		l, role, name := x.Linears[at], hf.Head, "lm_head"
+		if src.Row(hf.Head) == nil {
+			role = hf.Embedding
+			if format == "cpu_int4" {
+				name = "model.embed_tokens"
+			}
+		}
+		i := slices.IndexFunc(src.Tensors, func(x hf.Tensor) bool { return x.Role == role })
+		spec := s.Spec
+		spec.Bits, spec.Group = l.Candidates[0].Bits, l.Candidates[0].Group
+		a, _ := oneLinear(t, s, src, &src.Tensors[i], plain[x.Linears[0].Name+".weight"], spec, true)
+		if kl := mean(want, forward(t, with(src, i, name, a), text), src.Arch.Vocab); l.Name != name || math.Abs(float64(*l.Candidates[0].KL)-kl) > 1e-4*kl {
+			t.Errorf("%s: %s: KL %v, want %s %v", variant, l.Name, *l.Candidates[0].KL, name, kl)
 		}
 	}
 }
 
+// with returns a model in which row i is quantized; with the name of another module it is one more row, for the head.
+func with(src *build.Build, i int, module string, m *quant.Matrix) *build.Build {
+	one, model := *src, *src.Model
+	one.Linears = map[string]quant.Linear{module: quant.InMemory(m)}
+	one.Model = &model
+	one.Tensors = slices.Clone(src.Tensors)
+	row := &one.Tensors[i]
+	if row.Module() != module {
+		one.Tensors = append(one.Tensors, *row)
+		row = &one.Tensors[len(one.Tensors)-1]
+		row.Name, row.Role = module+".weight", hf.Head
+	}
+	row.Source = ""
+	return &one
+}
+
 // oneLinear quantizes a matrix with errors weighed by the variance of their column, and returns Σ e H eᵀ / Σ w H wᵀ.
-func oneLinear(t *testing.T, s convert.Settings, src *build.Build, row *hf.Tensor, h *calib.Moment, spec quant.Spec) (*quant.Matrix, float64) {
+func oneLinear(t *testing.T, s convert.Settings, src *build.Build, row *hf.Tensor, h *calib.Moment, spec quant.Spec, plainly bool) (*quant.Matrix, float64) {
 	t.Helper()
 	n, k := row.Out(), row.In()
 	stored, _ := src.Set.Lookup(row.Source)
@@ -177,6 +203,9 @@ func oneLinear(t *testing.T, s convert.Settings, src *build.Build, row *hf.Tenso
 	quant.DecodeFloats(w, raw, stored.DType)
 	for i, v := range h.Diag {
 		d[i] = float32(max(v, 1e-6*slices.Max(h.Diag)))
+	}
+	if plainly {
+		d = nil
 	}
 	solve, err := s.Format.Solver(spec)
 	if err != nil {

@@ -25,6 +25,7 @@ type Streams struct {
 	base    []stream // behind the present layer, once Enter has returned
 	before  []stream // the same before it
 	changed [][]stream
+	heads   map[int]*runtime.Stages // of the changes that have a head of their own
 	entered int
 	clean   bool // the matrices in memory are those of the float model
 }
@@ -52,7 +53,32 @@ func NewStreams(b *build.Build, ids [][]int32, threads int) (*Streams, error) {
 }
 
 // Close gives the weights back.
-func (s *Streams) Close() { s.stages.Close() }
+func (s *Streams) Close() {
+	for _, x := range s.heads {
+		x.Close()
+	}
+	s.stages.Close()
+}
+
+// ChangeHead adds the stream of a model that has another head than the float model and, with embeds, another embedding, and is like it
+// everywhere else. It takes part before the first layer.
+func (s *Streams) ChangeHead(b *build.Build, embeds bool) error {
+	x, err := runtime.OpenStages(b, runtime.A16, s.threads)
+	if err != nil {
+		return err
+	}
+	if s.heads == nil {
+		s.heads = map[int]*runtime.Stages{}
+	}
+	s.heads[len(s.changed)] = x
+	var to []stream // nil: the float model's
+	if embeds {
+		to = make([]stream, len(s.ids))
+		err = x.Embed(s.ids, func(i int, h []float32) error { to[i] = h; return nil })
+	}
+	s.changed = append(s.changed, to)
+	return err
+}
 
 // parallel runs f for the numbers below n on all threads, each with a lane, and returns the error of the lowest that failed.
 func (s *Streams) parallel(ctx context.Context, n int, f func(x *runtime.Lane, i int) error) error {
@@ -96,7 +122,9 @@ func (s *Streams) Enter(ctx context.Context, layer int) (err error) {
 		return err
 	}
 	return s.parallel(ctx, len(s.changed)*len(s.ids), func(x *runtime.Lane, i int) error {
-		x.Through(s.changed[i/len(s.ids)][i%len(s.ids)])
+		if to := s.changed[i/len(s.ids)]; to != nil {
+			x.Through(to[i%len(s.ids)])
+		}
 		return nil
 	})
 }
@@ -132,6 +160,11 @@ func (s *Streams) Divergences(ctx context.Context, progress func(done, all int))
 	if err := s.stages.EnterHead(); err != nil {
 		return nil, err
 	}
+	for _, x := range s.heads {
+		if err := x.EnterHead(); err != nil {
+			return nil, err
+		}
+	}
 	type piece struct{ sequence, at, rows int }
 	var pieces []piece
 	positions := 0
@@ -158,6 +191,12 @@ func (s *Streams) Divergences(ctx context.Context, progress func(done, all int))
 		for j, to := range s.changed {
 			if ctx.Err() != nil {
 				return ctx.Err()
+			}
+			if to == nil {
+				to = s.base
+			}
+			if c.lane = x; s.heads[j] != nil {
+				c.lane = s.heads[j].Lane()
 			}
 			if sums[i][j], err = c.divergence(to[p.sequence][lo:hi]); err != nil {
 				return fmt.Errorf("change %d: %w", j, err)

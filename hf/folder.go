@@ -174,7 +174,7 @@ func (f *Folder) Carry() (carry, skipped []string) {
 		ext := strings.ToLower(filepath.Ext(name))
 		switch {
 		case name == f.Weights, name == "config.json", name == "quantize_config.json", name == "quant_config.json",
-			name == "quantization_config.json", name == "quantization_report.json":
+			name == "quantization_config.json", name == "quantization_report.json", name == "README.nibble.md":
 		case ext == ".safetensors", strings.HasSuffix(name, ".index.json"), strings.HasPrefix(name, ".nibble"),
 			slices.Contains(pickled, ext), ext == ".gguf", ext == ".onnx", ext == ".h5", ext == ".msgpack":
 			skipped = append(skipped, name)

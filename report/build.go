@@ -2,9 +2,7 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,7 +40,7 @@ func NewBuild(name string, b *build.Build, r *convert.Report) *Build {
 	} else {
 		x.TensorBytes = cmp.Or(r.Totals.TensorBytes, x.TensorBytes)
 		x.Parameters = cmp.Or(r.Totals.Parameters, x.Parameters)
-		x.Made = &Made{Tool: r.Tool, Time: r.Time, Settings: settings(b, r.Flags), Sources: r.Source.Files, Calibration: r.Calibration,
+		x.Made = &Made{Tool: r.Tool, Command: r.Command, Run: r.Run, Sources: r.Source.Files, Calibration: r.Calibration,
 			Notes: append([]string{}, r.Notes...)}
 		x.SQNR, x.SQNRMin = &r.Totals.SQNR, &r.Totals.SQNRMin
 		x.statedMatrices(b, r)
@@ -118,78 +116,4 @@ func place(name string) (role string, layer int) {
 		}
 	}
 	return parts[len(parts)-1], layer
-}
-
-// settings writes the flags that a report states as a command line.
-func settings(b *build.Build, flags map[string]any) string {
-	line := []string{"quantize", "MODEL"}
-	int8 := false
-	for _, l := range b.Linears {
-		int8 = l.Spec().Int8
-		break // all have it or none
-	}
-	if int8 {
-		line = append(line, "--scheme", "W8A8")
-	}
-	first := []string{"format", "type", "bits", "group", "zero", "method"}
-	rank := func(name string) int { return (slices.Index(first, name) + len(first) + 1) % (len(first) + 1) }
-	names := make([]string, 0, len(flags))
-	for name := range flags {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
-	for _, name := range names {
-		flag := "--" + strings.ReplaceAll(name, "_", "-")
-		switch v := flags[name].(type) {
-		case string:
-			switch {
-			case int8 && (name == "format" || name == "zero"):
-			case name == "zero" && v == "symmetric":
-				line = append(line, "--sym")
-			case name == "zero":
-				line = append(line, "--asym")
-			case name == "scale_dtype":
-				line = append(line, flag, word(strings.ToLower(v)))
-			default:
-				line = append(line, flag, word(v))
-			}
-		case float64:
-			if int8 && (name == "bits" || name == "group") || name == "max_shard_size" && v == 5e9 {
-				continue
-			}
-			line = append(line, flag, strconv.FormatFloat(v, 'f', -1, 64))
-		case bool:
-			switch {
-			case name == "signed_scale":
-				line = append(line, flag, map[bool]string{true: "on", false: "off"}[v])
-			case v:
-				line = append(line, flag)
-			}
-		case []any:
-			if name == "recipe" {
-				line = append(line, flag, fmt.Sprintf("FILE (%d rules)", len(v)))
-				continue
-			}
-			for _, one := range v[:min(len(v), 64)] {
-				line = append(line, flag, word(fmt.Sprint(one)))
-			}
-		}
-	}
-	return strings.Join(line, " ")
-}
-
-// word quotes what a shell would take apart, and shortens what nobody reads.
-func word(s string) string {
-	const most = 200
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	if strings.IndexFunc(s, func(r rune) bool { return !strings.ContainsRune("-_./=,:+@", r) && !isPlain(r) }) >= 0 || s == "" {
-		return strconv.Quote(s)
-	}
-	return s
-}
-
-func isPlain(r rune) bool {
-	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }

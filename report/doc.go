@@ -15,8 +15,8 @@
 //	  name, architecture, format
 //	  files[]              name, bytes
 //	  parameters           of the original; tensor_bytes; bits_per_weight: 8·tensor_bytes/parameters
-//	  made                 how, where the build's own report says so: tool, time, settings (as flags), sources[] (name, bytes,
-//	                       sha256), calibration (text, sequences, tokens, sha256), notes[]
+//	  made                 how, where the build's own report says so: tool, command, run (time, seconds, source, machine, kernel,
+//	                       threads), sources[] (name, bytes, sha256), calibration (text, sequences, tokens, sha256), notes[]
 //	  sqnr_db, sqnr_db_min of all quantized weights, and of the worst matrix; null without noise
 //	  matrices[]           name, role, layer (-1 outside the decoder), shape, method, bits, group, bytes, bits_per_weight, kept,
 //	                       sqnr_db, sampled (the figure is of some rows only), max_error, loss, fallback, folded

@@ -35,7 +35,7 @@ func full(text string) *Report {
 			panic(err) // the decoder above has none
 		}
 		return &Build{Name: name, Architecture: text, Format: text, Files: []File{{text, 7}}, Parameters: 64, TensorBytes: 48, BitsPerWeight: bits, SQNR: &db, SQNRMin: &worst,
-			Made:     &Made{text, text, text, []convert.SourceFile{{Name: text, Size: 5, SHA256: text}}, &convert.CalibrationReport{Text: text, SHA256: text}, []string{text}},
+			Made:     &Made{text, text, &convert.Execution{Time: text, Source: text, Machine: text, Kernel: text}, []convert.SourceFile{{Name: text, Size: 5, SHA256: text}}, &convert.CalibrationReport{Text: text, SHA256: text}, []string{text}},
 			Matrices: []Matrix{matrix(-1, "head", &none), matrix(0, "q", &db), matrix(0, "k", &worst), matrix(1, "q", nil)}, Measured: m,
 			Histograms: []*Histogram{{text, 12, 4, -1, 1, []float64{0.25, 0.75}, []float64{0.5, 0.5}}}}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"nibble/bench"
@@ -135,11 +136,17 @@ func ParseBuild(file string, raw []byte) (*convert.Report, error) {
 	c.count("files", len(r.Source.Files), mostItems)
 	c.count("notes", len(r.Notes), mostItems)
 	c.count("flags", len(r.Flags), mostTests)
-	c.text("tool", r.Tool, r.Time, r.Source.Architecture)
+	c.text("tool", r.Tool, r.Command, r.Source.Architecture)
+	if x := r.Run; x != nil {
+		c.text("run", x.Time, x.Source, x.Machine, x.Kernel)
+		c.figure("run", x.Seconds)
+		c.size("run", int64(x.Threads))
+	}
+	c.count("outputs", len(r.Outputs), mostItems)
 	c.text("notes", r.Notes...)
-	for _, f := range r.Source.Files {
-		c.text("source", f.Name, f.SHA256)
-		c.size("source", f.Size)
+	for _, f := range append(slices.Clip(r.Source.Files), r.Outputs...) {
+		c.text("files", f.Name, f.SHA256)
+		c.size("files", f.Size)
 	}
 	t := &r.Totals
 	c.size("totals", t.Parameters, t.Quantized, t.TensorBytes)

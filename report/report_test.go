@@ -102,15 +102,6 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
-	have := settings(&build.Build{}, map[string]any{"format": "compressed-tensors", "bits": 8.0, "group": -1.0, "zero": "symmetric", "method": "rtn", "scale_dtype": "BF16",
-		"max_shard_size": 5e9, "signed_scale": false, "allow_nonfinite": true, "imatrix": "a file; rm -rf", "recipe": []any{1, 2}})
-	want := `quantize MODEL --format compressed-tensors --bits 8 --group -1 --sym --method rtn --allow-nonfinite --imatrix "a file; rm -rf" --recipe FILE (2 rules) --scale-dtype bf16 --signed-scale off`
-	if have != want {
-		t.Errorf("%s\nwant\n%s", have, want)
-	}
-}
-
 func TestInvalid(t *testing.T) {
 	valid := `{"source":{"files":[]},"totals":{"sqnr_db":1},"tensors":[{"name":"a.0.q","shape":[2,2],"bytes":4,"sqnr_db":null}]}`
 	if _, err := ParseBuild("r.json", []byte(valid)); err != nil {

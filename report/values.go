@@ -63,8 +63,8 @@ type File struct {
 // Made says how a build was made.
 type Made struct {
 	Tool        string                     `json:"tool"`
-	Time        string                     `json:"time"`
-	Settings    string                     `json:"settings"`
+	Command     string                     `json:"command,omitempty"`
+	Run         *convert.Execution         `json:"run,omitempty"`
 	Sources     []convert.SourceFile       `json:"sources"`
 	Calibration *convert.CalibrationReport `json:"calibration,omitempty"`
 	Notes       []string                   `json:"notes"`

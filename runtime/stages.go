@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"nibble/build"
@@ -19,10 +20,11 @@ type Stages struct {
 	m     *Model
 	b     build.Build // with the quantized matrices
 	l     *reader
-	layer int // whose matrices are in memory; -1: none, or those outside the layers
+	own   map[string]quant.Linear // matrices that the build has quantized
+	layer int                     // whose matrices are in memory; -1: none, or those outside the layers
 }
 
-// OpenStages prepares a model of floats. Mode is that of the products; threads read weights.
+// OpenStages prepares a model. Mode is that of the products; threads read weights.
 func OpenStages(b *build.Build, mode Mode, threads int) (*Stages, error) {
 	switch {
 	case b.Arch.Name == "generic":
@@ -32,7 +34,7 @@ func OpenStages(b *build.Build, mode Mode, threads int) (*Stages, error) {
 	case len(b.Missing) > 0:
 		return nil, fmt.Errorf("runtime: %s is missing", b.Missing[0])
 	}
-	s := &Stages{m: &Model{Arch: b.Arch, Mode: mode, layers: make([]layer, b.Arch.Layers)}, b: *b, layer: -1}
+	s := &Stages{m: &Model{Arch: b.Arch, Mode: mode, layers: make([]layer, b.Arch.Layers)}, b: *b, own: b.Linears, layer: -1}
 	for i := range s.m.layers {
 		s.m.layers[i].Block = b.Arch.Blocks[i]
 		s.m.layers[i].rope = s.m.ropeIndex(b.Arch.Blocks[i].Rope)
@@ -59,6 +61,7 @@ func (s *Stages) leave() {
 			mlpNorm: was.mlpNorm, mlpOut: was.mlpOut, qNorm: was.qNorm, kNorm: was.kNorm}
 	}
 	s.layer, s.b.Linears = -1, map[string]quant.Linear{}
+	maps.Copy(s.b.Linears, s.own)
 }
 
 // Embed calls put with every sequence's residual stream [len(ids), hidden] before the first layer.

@@ -15,6 +15,8 @@ const autoFormat = "auto"
 // automatic are the flags of a choice by machine.
 type automatic struct {
 	priority, profile string
+
+	chosen bool // the machine chose
 }
 
 func (a *automatic) register(cmd *cobra.Command) {
@@ -52,7 +54,7 @@ func (o *quantizeOptions) choose(cmd *cobra.Command) error {
 	case "float":
 		return usagef("--format %s: %s: use the checkpoint as it is, or name a format (%s)", autoFormat, s.Why, s.Alternatives[0].Command)
 	}
-	o.format = c.Format
+	o.format, a.chosen = c.Format, true
 	said := ""
 	switch {
 	case c.Format == ggufFormat: // its blocks have their own groups

@@ -100,7 +100,7 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 	if s.MaxShard, s.MaxMemory, err = o.ggufSizes(cmd); err != nil {
 		return s, err
 	}
-	s.Method, s.Measured = o.method, o.textCheck.text != ""
+	s.Method, s.Measured, s.Command = o.method, o.textCheck.text != "", o.command
 	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
 		return s, err
 	}

@@ -52,7 +52,7 @@ func (p *partOptions) check(cmd *cobra.Command) error {
 
 // writePart does what falls to one run.
 func (o *quantizeOptions) writePart(cmd *cobra.Command, b *build.Build, s convert.Settings) error {
-	plan, err := convert.NewPlan(b, s)
+	plan, err := o.plan(cmd, b, s)
 	if err != nil {
 		return err
 	}

@@ -109,17 +109,22 @@ func resumeCommand(args []string) string {
 			continue
 		}
 		resume = resume || a == "--resume" || a == "--resume=true"
-		if strings.ContainsFunc(a, func(r rune) bool {
-			return !strings.ContainsRune("-_./=,:+@%", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-		}) || a == "" {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		words = append(words, a)
+		words = append(words, shellWord(a))
 	}
 	if !resume {
 		words = append(words, "--resume")
 	}
 	return strings.Join(words, " ")
+}
+
+// shellWord quotes what a shell would take apart.
+func shellWord(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("-_./=,:+@%", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) || s == "" {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
 }
 
 // counter shows how much there is of what is wanted: a bar on a terminal, a line for every tenth elsewhere.

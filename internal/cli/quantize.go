@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,13 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"nibble/build"
 	"nibble/calib"
 	"nibble/convert"
 	"nibble/fidelity"
 	"nibble/formats"
 	"nibble/gguf/view"
-	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/loader"
 	"nibble/quant"
@@ -48,6 +45,9 @@ type quantizeOptions struct {
 	sensitivity            sensitivity
 	parts                  partOptions
 	automatic              automatic
+	budget                 budget
+
+	command string // that makes the same build, for the report
 }
 
 // NewQuantizeCommand returns the command that writes builds.
@@ -83,7 +83,9 @@ tokens, best twice that.`,
   quantize --format gptq -o big --part 0/2                # the first half of the work, here or on another machine;
   quantize --format gptq -o big --part 1/2                # the second;
   quantize --format gptq -o big --merge                   # and the build, the same bytes as in one run
-  quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo`,
+  quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo
+  quantize --format gptq --target-bpw 5.5 --samples 16    # the demo in this size with the least loss, by what each layer costs
+  quantize ./model --target-size 900MB --sensitivity-from model.json --dry-run`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
 	}
@@ -123,9 +125,11 @@ tokens, best twice that.`,
 	o.sensitivity.register(cmd)
 	o.parts.register(cmd)
 	o.automatic.register(cmd)
+	o.budget.register(cmd)
 	o.textCheck.register(cmd, "compare the build with its source on a text before it gets its name, into the report")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
 	f.BoolVar(&o.resume, "resume", false, "go on where an interrupted run stopped")
+	cmd.AddCommand(newVerifyCommand())
 	return cmd
 }
 
@@ -153,6 +157,8 @@ func (o *quantizeOptions) label(s convert.Settings) string {
 		}
 	}
 	switch {
+	case o.budget.asked():
+		parts = append(parts, o.budget.label())
 	case o.group > 0:
 		parts = append(parts, fmt.Sprintf("g%d", o.group))
 	case !s.Spec.Int8:
@@ -178,7 +184,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err := o.requantizes(args); err != nil {
 		return err
 	}
-	if err := cmp.Or(o.sensitivity.check(cmd), o.parts.check(cmd)); err != nil {
+	if err := cmp.Or(o.sensitivity.check(cmd), o.parts.check(cmd), o.budget.check(cmd)); err != nil {
 		return err
 	}
 	folder, name, err := openFloats(args)
@@ -196,7 +202,11 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		}
 		o.calibration.Source = cmp.Or(o.calibration.Source, calib.SelfSource)
 	}
+	o.command = reproduction(cmd, args, o.automatic.chosen)
 	if o.format == ggufFormat {
+		if o.budget.asked() {
+			return usagef("GGUF's mixtures have sizes of their own: --type chooses one, a target size goes with other formats")
+		}
 		if o.sensitivity.file != "" {
 			return usagef("--sensitivity looks at grids that GGUF's mixes do not have; leave --format gguf out")
 		}
@@ -215,7 +225,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	if err := cmp.Or(o.textCheck.check(cmd), o.textCheck.ready(b)); err != nil {
 		return err
 	}
-	s.Measured = o.textCheck.text != ""
+	s.Measured, s.Command = o.textCheck.text != "", o.command
 	if o.out == "" {
 		o.out = name + "-" + o.label(s)
 	}
@@ -228,7 +238,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 			return err
 		}
 	}
-	plan, err := convert.NewPlan(b, s)
+	plan, err := o.plan(cmd, b, s)
 	if err != nil {
 		return err
 	}
@@ -308,55 +318,17 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 	w := cmd.OutOrStdout()
 	t := report.Totals
 	printFiles(w, plan.Files)
+	if plan.Allotment != nil {
+		if err := printAllotment(w, plan); err != nil {
+			return err
+		}
+	}
 	if c, ok := report.Check.(*fidelity.Comparison); ok {
 		fmt.Fprintln(w, verdict(c, "source"))
 	}
 	fmt.Fprintf(w, "%s: %s, %.4f bits per weight, SQNR %.2f dB (lowest %.2f dB: %s)\n", o.out, plan.Format.Name(),
 		t.BitsPerWeight, float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
 	return nil
-}
-
-// selfCheck opens a build that was just written as a stranger's, and looks for everything that a loader would misread and
-// for every module that the target would refuse.
-// The caller closes the build.
-func selfCheck(ctx context.Context, dir string, target loader.Target) (b *build.Build, err error) {
-	f, err := hf.NewFolder(dir, os.DirFS(dir), "")
-	if err != nil {
-		return nil, err
-	}
-	b, err = build.Open(f, hf.Options{})
-	var unknown *hf.UnknownArchitecture
-	if errors.As(err, &unknown) {
-		b, err = build.Open(f, hf.Options{Generic: true})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the output does not open again: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			b.Set.Close()
-		}
-	}()
-	findings, err := loader.Scan(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range findings {
-		if !x.Note {
-			return nil, fmt.Errorf("the output would be misread: %s", x)
-		}
-	}
-	for _, v := range loader.Verdicts(b) {
-		if v.Target != target {
-			continue
-		}
-		for _, p := range v.Problems {
-			if !p.Soft && p.Module != "" {
-				return nil, fmt.Errorf("%s would refuse the output: %s: %s", target, p.Module, p.Rule)
-			}
-		}
-	}
-	return b, nil
 }
 
 // printPlan prints a dry run.
@@ -369,11 +341,17 @@ func printPlan(cmd *cobra.Command, o *quantizeOptions, p *convert.Plan) error {
 			Parameters    int64                   `json:"parameters"`
 			BitsPerWeight float64                 `json:"bits_per_weight"`
 			Notes         []string                `json:"notes"`
+			Budget        *allotted               `json:"budget,omitempty"`
 			Tensors       []convert.PlannedTensor `json:"tensors"`
-		}{o.out, p.Files, p.Bytes(), p.Params, p.BitsPerWeight(), append([]string{}, p.Notes...), p.Tensors()})
+		}{o.out, p.Files, p.Bytes(), p.Params, p.BitsPerWeight(), append([]string{}, p.Notes...), allotment(p), p.Tensors()})
 	}
 	w := cmd.OutOrStdout()
 	printFiles(w, p.Files)
+	if p.Allotment != nil {
+		if err := printAllotment(w, p); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(w, "%s: %s, %.4f bits per weight; nothing written\n", o.out, p.Format.Name(), p.BitsPerWeight())
 	return nil
 }

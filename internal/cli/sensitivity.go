@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"nibble/build"
-	"nibble/calib"
 	"nibble/convert"
 	"nibble/internal/stage"
 )
@@ -34,15 +33,18 @@ func (s *sensitivity) register(cmd *cobra.Command) {
 
 // buildOnly are the flags that say something about a build.
 var buildOnly = []string{"output", "bits", "group", "method", "recipe", "lm-head", "embedding", "pad-mlp", "unfit", "checkpoint-format",
-	"max-shard-size", "independent", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge"}
+	"max-shard-size", "independent", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge", "target-size", "target-bpw", "sensitivity-from"}
 
 // check refuses flags that have no meaning here.
 func (s *sensitivity) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	if !changed("sensitivity") {
+		if changed("target-size") || changed("target-bpw") {
+			return s.enough()
+		}
 		for _, name := range []string{"sensitivity-measure", "sensitivity-tokens"} {
 			if changed(name) {
-				return usagef("--%s goes with --sensitivity OUT.json", name)
+				return usagef("--%s goes with --sensitivity OUT.json, or a target size", name)
 			}
 		}
 		return nil
@@ -53,6 +55,10 @@ func (s *sensitivity) check(cmd *cobra.Command) error {
 	if i := slices.IndexFunc(buildOnly, changed); i >= 0 {
 		return usagef("--sensitivity writes no build: leave --%s out", buildOnly[i])
 	}
+	return s.enough()
+}
+
+func (s *sensitivity) enough() error {
 	if s.tokens < 2 {
 		return usagef("--sensitivity-tokens %d: want 2 or more", s.tokens)
 	}
@@ -74,8 +80,8 @@ func placeFile(file, model string, overwrite bool) error {
 	return nil
 }
 
-// analyze writes the analysis of a model.
-func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set convert.Settings) error {
+// measure makes the analysis of a model, with its files in a folder of its own beside out.
+func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set convert.Settings, out string) (*convert.Sensitivity, error) {
 	s := &o.sensitivity
 	tokens := -s.tokens
 	switch {
@@ -86,7 +92,7 @@ func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set conver
 	}
 	plan, err := convert.NewSensitivity(b, set, tokens)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if plan.MaxMemory > 0 {
 		debug.SetMemoryLimit(plan.MaxMemory)
@@ -94,26 +100,27 @@ func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set conver
 	if s.measure && plan.Tokens == 0 {
 		notes(cmd, []string{"KL is not measured: that would take over 1e14 operations; --sensitivity-measure does it all the same"})
 	}
-	work := filepath.Join(filepath.Dir(s.file), ".nibble-sensitivity-"+filepath.Base(s.file))
+	work := filepath.Join(filepath.Dir(out), ".nibble-sensitivity-"+filepath.Base(out))
 	if err := stage.Check(work, "", stage.Restart); err != nil { // what a killed run left goes
-		return err
+		return nil, err
 	}
 	dir, _, err := stage.Open(work, stage.Restart)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer dir.Abort()
-	r := &convert.SensitivityRun{SensitivityPlan: plan, Dir: dir.Path(), Loaded: func(q *calib.Sequences) {
-		if !o.quiet {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: calibration: %s\n", cmd.Name(), q)
-			notes(cmd, q.Notes)
-		}
-	}}
+	r := &convert.SensitivityRun{SensitivityPlan: plan, Dir: dir.Path(), Loaded: o.loaded(cmd)}
 	bytes, layers := plan.Costs()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, bytes, func(job string) string { return layers[job] })
+	defer show.finish()
 	r.Progress, r.Stage = show.report, show.stage
-	result, err := r.Run(cmd.Context())
-	show.finish()
+	return r.Run(cmd.Context())
+}
+
+// analyze writes the analysis of a model.
+func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set convert.Settings) error {
+	s := &o.sensitivity
+	result, err := o.measure(cmd, b, set, s.file)
 	if err != nil {
 		return err
 	}
@@ -136,6 +143,7 @@ type roleCost struct {
 	role                      string
 	matrices, weights, judged int
 	loss, kl                  float64
+	layers                    bool // it is a role of layers
 }
 
 // coarsest is the first candidate of a matrix, nil if it has none.
@@ -168,7 +176,7 @@ func printSensitivity(out io.Writer, name string, s *convert.Sensitivity) error 
 		ranked = append(ranked, l)
 		at := slices.IndexFunc(roles, func(r *roleCost) bool { return r.role == l.Role })
 		if at < 0 {
-			at, roles = len(roles), append(roles, &roleCost{role: l.Role})
+			at, roles = len(roles), append(roles, &roleCost{role: l.Role, layers: l.Layer >= 0})
 		}
 		r := roles[at]
 		r.matrices++
@@ -208,7 +216,9 @@ func printSensitivity(out io.Writer, name string, s *convert.Sensitivity) error 
 	if s.Correlation != nil {
 		n := 0
 		for _, r := range roles {
-			n += r.judged
+			if r.layers {
+				n += r.judged
+			}
 		}
 		fmt.Fprintf(out, "Spearman's rank correlation of loss and KL: %.3f over %d matrices\n", float64(*s.Correlation), n)
 	}

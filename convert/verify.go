@@ -1,0 +1,148 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"nibble/build"
+	"nibble/quant"
+)
+
+// Deviation is what is not as a report says.
+type Deviation struct {
+	Name string `json:"name"` // of a file or a matrix; "" for the build as a whole
+	What string `json:"what"`
+}
+
+// String is the line for people.
+func (d Deviation) String() string { return strings.TrimPrefix(d.Name+": "+d.What, ": ") }
+
+// VerifyFiles hashes files, and returns what is not as listed, in the order of the list. Names come from a report: those that leave the
+// folder are not followed.
+func VerifyFiles(ctx context.Context, files fs.FS, list []SourceFile, threads int) ([]Deviation, error) {
+	found := make([]string, len(list))
+	var mu sync.Mutex
+	var jobs []*job
+	for i, f := range list {
+		jobs = append(jobs, &job{name: f.Name, rows: 1, strip: 1, run: func(*worker, int, int) error {
+			what := verifyFile(files, f)
+			mu.Lock()
+			defer mu.Unlock()
+			found[i] = what
+			return nil
+		}})
+	}
+	if err := run(ctx, jobs, threads, nil); err != nil {
+		return nil, err
+	}
+	var all []Deviation
+	for i, what := range found {
+		if what != "" {
+			all = append(all, Deviation{list[i].Name, what})
+		}
+	}
+	return all, nil
+}
+
+func verifyFile(files fs.FS, f SourceFile) string {
+	info, err := fs.Stat(files, f.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is not there"
+	case err != nil:
+		return err.Error()
+	case !info.Mode().IsRegular():
+		return "is no file"
+	case info.Size() != f.Size:
+		return fmt.Sprintf("has %d bytes, the report says %d", info.Size(), f.Size)
+	}
+	sum, err := hashFile(files, f.Name)
+	switch {
+	case err != nil:
+		return err.Error()
+	case sum != f.SHA256:
+		return fmt.Sprintf("has SHA-256 %s, the report says %s", sum, f.SHA256)
+	}
+	return ""
+}
+
+// VerifySizes derives the figures of a report from the tensors of the build, and returns those that differ.
+func VerifySizes(b *build.Build, r *Report) (all []Deviation) {
+	wrong := func(name, format string, args ...any) {
+		all = append(all, Deviation{name, fmt.Sprintf(format, args...)})
+	}
+	var bytes, quantized int64
+	for _, t := range b.Set.Tensors() {
+		bytes += t.Bytes()
+	}
+	for i := range r.Tensors {
+		t := &r.Tensors[i]
+		n := int64(1)
+		for _, d := range t.Shape {
+			n *= int64(d)
+		}
+		if t.SQNR != nil {
+			quantized += n
+		}
+		if b.Origin == nil {
+			for _, what := range verifyMatrix(b, t) {
+				wrong(t.Name, "%s", what)
+			}
+		}
+	}
+	if x := &r.Totals; b.Origin == nil && bytes != x.TensorBytes {
+		wrong("", "%d bytes of tensors, the report says %d", bytes, x.TensorBytes)
+	} else if quantized != x.Quantized {
+		wrong("", "%d weights of quantized matrices, the report says %d", quantized, x.Quantized)
+	}
+	if x := &r.Totals; x.Parameters > 0 {
+		if bits := math.Round(8e4*float64(x.TensorBytes)/float64(x.Parameters)) / 1e4; math.Abs(bits-x.BitsPerWeight) > 1e-9 {
+			wrong("", "%.4f bits per weight, the report says %v", bits, x.BitsPerWeight)
+		}
+	}
+	return all
+}
+
+// verifyMatrix compares a matrix with its tensors.
+func verifyMatrix(b *build.Build, t *ReportTensor) (what []string) {
+	l := b.Linears[t.Name]
+	names := []string{t.Name + ".weight"}
+	switch {
+	case t.Bits > 0 && l == nil:
+		return []string{"is quantized in the report, not in the file"}
+	case t.Bits == 0 && l != nil:
+		return []string{"is quantized in the file, not in the report"}
+	case l != nil:
+		names = l.Tensors()
+		n, k := l.Shape()
+		s := l.Spec()
+		is := func(bits, group int, zero string, shape []int) string {
+			return fmt.Sprintf("%d-bit, groups of %d, %s, %v", bits, group, zero, shape)
+		}
+		have, want := is(s.Bits, s.GroupSize(k), s.Zero.String(), []int{n, k}), is(t.Bits, t.Group, t.Zero, t.Shape)
+		if t.Zero == quant.Symmetric.String() { // tensors of a symmetric grid may show zero points
+			have = is(s.Bits, s.GroupSize(k), t.Zero, []int{n, k})
+		}
+		if have != want {
+			what = append(what, have+", the report says "+want)
+		}
+	}
+	var bytes int64
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		x, ok := b.Set.Lookup(name)
+		if !ok {
+			return what // a row of the table under another name
+		}
+		bytes += x.Bytes()
+	}
+	if bytes != t.Bytes {
+		what = append(what, fmt.Sprintf("takes %d bytes, the report says %d", bytes, t.Bytes))
+	}
+	return what
+}
