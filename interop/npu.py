@@ -17,7 +17,7 @@ config = json.load(open(os.path.join(folder, "config.json")))
 report = json.load(open(os.path.join(folder, "export_report.json")))
 config = config.get("text_config", config)
 tokens, prompt = trace["tokens"], int(trace["prompt"][0])
-context, prefill, hidden = report["context"], report["prefill"], report["mask_hidden"]
+context, prefill, hidden = report["context"], report["prefill_tokens"], report["mask_hidden"]
 
 for path in sorted(glob.glob(os.path.join(folder, "*.onnx"))):
     onnx.checker.check_model(path, full_check=True)

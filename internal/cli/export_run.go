@@ -41,7 +41,7 @@ type exportReport struct {
 	Scheme     string             `json:"scheme"`
 	KV         string             `json:"kv"`
 	Context    int                `json:"context"`
-	Prefill    int                `json:"prefill"`
+	Pieces     int                `json:"prefill_tokens"` // of a prompt that run together
 	Mask       float32            `json:"mask_hidden"`
 	Ropes      []npu.Rope         `json:"ropes"`
 	Step       float32            `json:"logits_step"`
@@ -136,7 +136,7 @@ func (x *exporting) write(dir string) error {
 		return err
 	}
 	r := &exportReport{Tool: "nibble export " + version.Number(), Model: x.name, Arch: x.model.Name, Parameters: x.model.Parameters(), Scheme: x.scheme, KV: x.kv,
-		Context: x.graph.Context, Prefill: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges,
+		Context: x.graph.Context, Pieces: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges,
 		SQNR:    map[string]float64{"prefill": float64(x.result.Prefill.SQNR), "decode": float64(x.result.Decode.SQNR)},
 		Weights: e.Weights, Parts: e.Parts, Promoted: x.promoted, Findings: findings, Evaluation: x.result, Matrices: e.Losses, Sensitivity: x.costs}
 	for _, t := range x.result.Tensors {
