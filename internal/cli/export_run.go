@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
 	"nibble/build"
 	"nibble/internal/version"
@@ -113,10 +114,14 @@ func (x *exporting) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	if x.style == aimetStyle {
-		if err := e.WriteAIMET(dir); err != nil {
-			return err
-		}
+	switch x.style {
+	case aimetStyle:
+		err = e.WriteAIMET(dir)
+	case genaiStyle:
+		err = x.genai(dir)
+	}
+	if err != nil {
+		return err
 	}
 	for _, name := range []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
 		"special_tokens_map.json", "chat_template.jinja", "LICENSE"} {
@@ -147,6 +152,20 @@ func (x *exporting) write(dir string) error {
 	r.Files = slices.Clone(e.Files)
 	x.report = r
 	return e.AddJSON(dir, npu.ReportFile, r)
+}
+
+// genai writes what the host of ONNX Runtime GenAI needs. A model that does not say which tokens are around a text has 0 there.
+func (x *exporting) genai(dir string) error {
+	var ends npu.Ends
+	var err error
+	if ends.End, err = endTokens(x.build, x.name); err != nil {
+		return err
+	}
+	if ends.End == nil {
+		ends.End = []int32{0}
+	}
+	ends.Begin = int32(min(max(gjson.GetBytes(x.build.Config.Raw(), "bos_token_id").Int(), 0), int64(x.model.Vocab-1)))
+	return x.export.WriteGenAI(dir, ends)
 }
 
 // gate fails an export that loses too much.
