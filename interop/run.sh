@@ -2,7 +2,7 @@
 # Lets Hugging Face's safetensors open our files, and a numpy program that shares no code with ours dequantize them:
 # every value must equal what our dequantize writes, bit for bit. Then the gguf package reads what we write, and we what it
 # writes. Then ONNX checks every graph that export writes, and ONNX Runtime runs them as a host would: node by node within a
-# step of our simulation, and as far from the float model as it says. Works in interop/.venv and interop/out.
+# step of our simulation, and as far from the float model as it says; folders for ONNX Runtime GenAI are run by it, too. Works in interop/.venv and interop/out.
 set -euo pipefail
 cd "$(dirname "$0")"
 [ -x .venv/bin/python ] || python3 -m venv .venv
@@ -58,9 +58,12 @@ while read -r model flags; do
   # shellcheck disable=SC2086
   "$bin/export" $model --quiet $flags --min-sqnr 0 --trace "out/trace-$n" -o "out/export-$n" >/dev/null
   .venv/bin/python npu.py "out/export-$n" "out/trace-$n"
+  [ ! -e "out/export-$n/genai_config.json" ] || .venv/bin/python genai.py "out/export-$n" "out/trace-$n"
 done <<'E'
 - --context 256 --prefill 32 --style aimet
 - --context 256 --prefill 32 --kv uint8 --linear conv --embedding inside --shards 2
+- --context 256 --prefill 32 --style genai
+../runtime/testdata/golden/spark2_5 --calib random --context 32 --prefill 8 --decode 14 --style genai --shards 2
 - --context 256 --prefill 32 --scheme w4a16 --promote auto --norm rms --head-block 300 --style aimet
 ../runtime/testdata/golden/spark2_5 --calib random --context 24 --prefill 8 --decode 6 --style aimet
 ../runtime/testdata/golden/spark2_5 --calib random --context 24 --prefill 8 --decode 6 --scheme w8a8 --shards 3

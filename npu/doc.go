@@ -45,7 +45,6 @@
 //
 // Calibrate, Evaluate and Sensitivity run the very description that is written, node by node, in float32, with
 // QuantizeLinear and DequantizeLinear as ONNX defines them (division, ties to even, saturation), weights strip by strip from
-// the checkpoint, so that memory does not grow with the model. Given the same codes, a node's result is at most one step
-// from ONNX Runtime's: sums have another order, and a tie may fall differently. Through a whole model such ties spread; what
-// is left at the logits is far below what quantization does.
+// the checkpoint, so that memory does not grow with the model. Evaluate has the order of sums and the curves of ONNX Runtime (order.go,
+// curves.go), and gives its codes, all of them.
 package npu

@@ -63,6 +63,14 @@ func codeName(v *Value) string {
 // coded reports whether an input or output of the graph has codes, not floats.
 func (v *Value) coded() bool { return v.Class == Cached || v.Crossing }
 
+// inputName is an input of the graph as it is declared.
+func inputName(v *Value) string {
+	if v.coded() && v.Kind == Computed {
+		return codeName(v)
+	}
+	return v.Name
+}
+
 func (e *emitter) info(v *Value, name string) onnx.ValueInfo {
 	x := onnx.ValueInfo{Name: name, Type: onnx.Float, Rank: true}
 	switch {
@@ -79,11 +87,7 @@ func (e *emitter) info(v *Value, name string) onnx.ValueInfo {
 
 // input declares an input. Floats are quantized first of all.
 func (e *emitter) input(v *Value) {
-	if v.coded() && v.Kind == Computed {
-		e.Inputs = append(e.Inputs, e.info(v, codeName(v)))
-		return
-	}
-	e.Inputs = append(e.Inputs, e.info(v, v.Name))
+	e.Inputs = append(e.Inputs, e.info(v, inputName(v)))
 	if e.q != nil && v.Class != Plain && !v.coded() {
 		e.quantize(v, v.Name)
 	}

@@ -208,7 +208,7 @@ func (x *tester) run(ctx context.Context, g *Graph, lanes []*lane) ([]logitsMete
 		x.logits[i], x.seen[i] = make([]logitsMeter, 1+len(x.others)), make([]tensorMeter, len(g.values))
 	}
 	p := &pass{ctx: ctx, graph: g, lanes: lanes, variants: append([]*Quantizer{nil, x.q}, x.others...), threads: x.Threads,
-		hidden: x.q.Hidden, progress: x.Progress}
+		ordered: x.others == nil, hidden: x.q.Hidden, progress: x.Progress}
 	p.look = func(l *lane, c int, v *Value) { x.look(g, l, c, v) }
 	if err := p.run(); err != nil {
 		return nil, err

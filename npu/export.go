@@ -3,6 +3,7 @@ package npu
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,13 @@ type Export struct {
 	Parts   int
 
 	scales map[string][]float32 // of the output channels
+	stages []drawn              // the graphs that were written, in the order in which a token meets them
+}
+
+// drawn is a graph, or a part of one, by the name of its file.
+type drawn struct {
+	file  string
+	graph *Graph
 }
 
 // File is a file of the output.
@@ -80,6 +88,7 @@ func (x *Export) Write(dir string) error {
 			if err := x.file(dir, name, raw); err != nil {
 				return err
 			}
+			x.stages = append(x.stages, drawn{name, part})
 		}
 	}
 	if !x.Options.Inside {
@@ -99,7 +108,7 @@ func (x *Export) Has(name string) bool {
 
 // quantized reports whether a file is a graph with quantizers.
 func (x *Export) quantized(name string) bool {
-	return name != embeddingFile && !strings.HasSuffix(name, floatSuffix)
+	return name != embeddingFile && name != positionFile && !strings.HasSuffix(name, floatSuffix)
 }
 
 // file writes a file whose bytes are there.
@@ -175,10 +184,16 @@ func (x *Export) embedding(dir string) error {
 		{Name: "table", Type: kind, Dims: []int64{int64(m.Vocab), hidden}, External: &onnx.External{Location: embeddingData, Length: size}},
 		{Name: "scale", Type: onnx.Float, Raw: floatBytes([]float32{m.EmbedScale})},
 	}
-	g.Nodes = []onnx.Node{
-		{Name: "look_up", Op: "Gather", In: []string{"table", "input_ids"}, Out: []string{"rows"}},
+	ids := "input_ids"
+	if x.Options.Whole { // the token of padding is behind the last one
+		ids = "tokens"
+		g.Initializers = append(g.Initializers, onnx.Tensor{Name: "last", Type: onnx.Int32, Raw: binary.LittleEndian.AppendUint32(nil, uint32(m.Vocab-1))})
+		g.Nodes = []onnx.Node{{Name: "clip", Op: "Min", In: []string{"input_ids", "last"}, Out: []string{ids}}}
+	}
+	g.Nodes = append(g.Nodes, []onnx.Node{
+		{Name: "look_up", Op: "Gather", In: []string{"table", ids}, Out: []string{"rows"}},
 		{Name: "widen", Op: "Cast", In: []string{"rows"}, Out: []string{"floats"}, Attributes: []onnx.Attribute{onnx.Int("to", int64(onnx.Float))}},
 		{Name: "multiply", Op: "Mul", In: []string{"floats", "scale"}, Out: []string{"input_embeds"}},
-	}
+	}...)
 	return x.file(dir, embeddingFile, f.Encode())
 }

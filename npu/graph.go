@@ -80,14 +80,15 @@ type Graph struct {
 	values  []*Value
 	Model   *Model
 
-	length  int // of the sequences for which rotary embeddings are made
+	whole   bool // Options.Whole
+	length  int  // of the sequences for which rotary embeddings are made
 	layer   int
 	columns map[*Value]*Value // inputs of convolutions, by the rows they are made of
 }
 
 // Past is the number of earlier tokens that a layer with a window (0: none) keeps.
 func (g *Graph) Past(window int) int {
-	if window == 0 || window >= g.Context {
+	if window == 0 || window >= g.Context || g.whole {
 		return g.Context - g.Tokens
 	}
 	return min(window-1, g.Context-g.Tokens)

@@ -3,11 +3,8 @@ package npu
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
-
-	"nibble/internal/kernel"
 )
 
 // A pass runs a graph over sequences, several variants of each beside one another: in float, and on the grids of a scheme.
@@ -20,6 +17,7 @@ type pass struct {
 	lanes    []*lane
 	variants []*Quantizer // nil for float
 	threads  int
+	ordered  bool                           // variants on grids are computed inOrder
 	hidden   float32                        // what the mask has for keys that are not seen
 	look     func(l *lane, c int, v *Value) // called when all variants of a value are there; may be nil
 	progress func(done, all int)
@@ -150,12 +148,23 @@ func (p *pass) step(l *lane, c, at int) error {
 			}
 		default:
 			dst = make([]float32, n.Out.Elements())
-			compute(n, dst, in, p.variants[v] != nil)
+			compute(n, dst, in, p.arithmetic(v))
 		}
 		p.finish(l, c, v, n, dst)
 	}
 	p.done(l, c, at)
 	return nil
+}
+
+// arithmetic is that of a variant.
+func (p *pass) arithmetic(v int) arithmetic {
+	switch {
+	case p.variants[v] == nil:
+		return inFloat
+	case p.ordered:
+		return inOrder
+	}
+	return onGrids
 }
 
 // tokens are those of a run.
@@ -261,7 +270,7 @@ func (p *pass) product(at int) error {
 			}
 		}
 	}
-	if err := p.strips(w, n.In[1], xs, ys, rows); err != nil {
+	if err := p.strips(n, xs, ys, rows); err != nil {
 		return err
 	}
 	err := parallel(len(p.lanes), p.threads, func(lane int) error {
@@ -292,47 +301,6 @@ func turn(dst, x []float32, rows, cols int) {
 			dst[c*rows+r] = x[r*cols+c]
 		}
 	}
-}
-
-// stripRows is how many rows of a weight are in memory for each thread.
-const stripRows = 32
-
-// strips multiplies strip by strip.
-func (p *pass) strips(w *Param, weight *Value, xs, ys [][]float32, rows int) error {
-	k, cols := w.from.k, w.from.n
-	ld := k + 16 // rows in different sets of the caches
-	count := (cols + stripRows - 1) / stripRows
-	bits := make([]int, len(p.variants)) // of the weight; 0: float
-	for v, q := range p.variants {
-		if q != nil {
-			bits[v] = q.weight(weight)
-		}
-	}
-	rooms := sync.Pool{New: func() any { return &[2][]float32{make([]float32, stripRows*ld), make([]float32, stripRows*ld)} }}
-	return parallel(count, p.threads, func(i int) error {
-		room := rooms.Get().(*[2][]float32)
-		defer rooms.Put(room)
-		row := i * stripRows
-		n := min(stripRows, cols-row)
-		if err := p.graph.Model.rows(w, room[0], ld, row, n); err != nil {
-			return err
-		}
-		for _, b := range slices.Compact(slices.Sorted(slices.Values(bits))) {
-			use := room[0]
-			if b > 0 {
-				use = room[1]
-				for r := range n {
-					roundChannel(use[r*ld:r*ld+k], nil, room[0][r*ld:r*ld+k], b)
-				}
-			}
-			for v := range p.variants {
-				if bits[v] == b {
-					kernel.DotRows(ys[v][row:], cols, use, xs[v], n, rows, ld, k)
-				}
-			}
-		}
-		return nil
-	})
 }
 
 // parallel calls f for every number below n on several threads, and returns the first error.

@@ -15,6 +15,7 @@ type Options struct {
 	Conv      bool // linears are 1x1 convolutions
 	RMS       bool // norms are RMSNormalization (opset 23) instead of LpNormalization
 	Inside    bool // the embedding is in the graph
+	Whole     bool // layers with a window keep all earlier tokens too, for a host that slides all caches alike
 	HeadBlock int  // most columns of a part of the head; 0: what fits headBytes
 
 	// Exact are the norms for which the epsilon matters, by name. Calibrate finds them.
@@ -26,7 +27,7 @@ const headBytes = 64 << 20
 
 // NewGraph describes the model for so many new tokens.
 func NewGraph(m *Model, name string, o Options, tokens int) *Graph {
-	g := &Graph{Name: name, Tokens: tokens, Context: o.Context, Model: m, length: o.Context, layer: -1, columns: map[*Value]*Value{}}
+	g := &Graph{Name: name, Tokens: tokens, Context: o.Context, Model: m, length: o.Context, whole: o.Whole, layer: -1, columns: map[*Value]*Value{}}
 	b := &builder{Graph: g, Options: o}
 	x := b.embedding()
 	for i := range m.layers {

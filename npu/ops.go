@@ -6,15 +6,24 @@ import (
 	"nibble/internal/kernel"
 )
 
-// compute sets dst to what a node makes of its inputs, in float32. With quantized, norms have no epsilon, as in the file. Products with weights are not among the nodes that it
-// knows (lanes.go). Sums run in the order of the elements, products are rounded first.
-func compute(n *Node, dst []float32, in [][]float32, quantized bool) {
-	x := in[0]
+// arithmetic is how nodes are computed.
+type arithmetic uint8
+
+const (
+	inFloat arithmetic = iota // the model: norms have their epsilon
+	onGrids                   // the file: LpNormalization has none
+	inOrder                   // the file, to the last bit as ONNX Runtime computes it (order.go)
+)
+
+// compute sets dst to what a node makes of its inputs, in float32. Products with weights are not among the nodes that it knows (lanes.go).
+// But for inOrder, sums run in the order of the elements, and products are rounded first.
+func compute(n *Node, dst []float32, in [][]float32, how arithmetic) {
+	x, ordered := in[0], how == inOrder
 	switch n.Op {
 	case "Convert", "Reshape":
 		copy(dst, x)
 	case "MatMul":
-		multiply(n, dst, x, in[1])
+		multiply(n, dst, x, in[1], ordered)
 	case "Add":
 		broadcast(n, dst, x, in[1], func(d, a, b []float32) {
 			for i := range d {
@@ -34,28 +43,53 @@ func compute(n *Node, dst []float32, in [][]float32, quantized bool) {
 			}
 		})
 	case "Sigmoid":
+		if ordered {
+			curve(dst, x, sigmoid)
+			return
+		}
 		kernel.Sigmoids(dst, x)
 	case "Tanh":
+		if ordered {
+			curve(dst, x, tanh)
+			return
+		}
 		copy(dst, x)
 		kernel.Softcaps(dst, 1)
 	case "Gelu":
-		if n.Tanh {
+		switch {
+		case ordered && n.Tanh:
+			curve(dst, x, geluTanh)
+		case ordered:
+			curve(dst, x, gelu)
+		case n.Tanh:
 			kernel.GELUTanhs(dst, x)
-		} else {
+		default:
 			kernel.GELUs(dst, x)
 		}
 	case "Softmax":
 		copy(dst, x)
+		row := kernel.Softmax
+		if ordered {
+			row = softmaxInOrder
+		}
 		for w := n.Out.Shape[n.Axis]; len(dst) > 0; dst = dst[w:] {
-			kernel.Softmax(dst[:w])
+			row(dst[:w])
 		}
 	case "LpNormalization":
+		if ordered {
+			unitInOrder(dst, x, n.Out.Shape[n.Axis])
+			return
+		}
 		eps := n.Eps
-		if quantized {
+		if how == onGrids {
 			eps = 0
 		}
 		unit(dst, x, n.Out.Shape[n.Axis], eps)
 	case "RMSNormalization":
+		if ordered {
+			rmsInOrder(dst, x, in[1], n.Eps)
+			return
+		}
 		w := n.Out.Shape[n.Axis]
 		for i := 0; i < len(x); i += w {
 			kernel.RMSNorm(dst[i:i+w], x[i:i+w], in[1], n.Eps, false)
@@ -91,9 +125,16 @@ func unit(dst, x []float32, w int, eps float32) {
 
 // multiply is MatMul of activations: matrices over the last two axes, those of b used for all of a that have the same place
 // in the first axis.
-func multiply(n *Node, dst, a, b []float32) {
+func multiply(n *Node, dst, a, b []float32, ordered bool) {
 	sa, sb := n.In[0].Shape, n.In[1].Shape
 	rows, k, cols := sa[len(sa)-2], sa[len(sa)-1], sb[len(sb)-1]
+	if ordered {
+		room := make([]float32, cols)
+		for r := range len(a) / k {
+			rowTimes(dst[r*cols:(r+1)*cols], room, a[r*k:(r+1)*k], b[r/rows*k*cols:(r/rows+1)*k*cols], cols, cols, rows == 1)
+		}
+		return
+	}
 	clear(dst)
 	for i := 0; i*rows*k < len(a); i++ {
 		w := b[i*k*cols : (i+1)*k*cols]

@@ -27,7 +27,7 @@
 //	    kl_by_position[]   from, to (positions in the window), positions, kl_mean
 //	    worst_tokens[]     text (index of the token), context, token, expected, built: as text; kl, p_reference, p_build
 //	  dominated_by         a build with at most as many bits and at most as much KL divergence (or, unmeasured, noise)
-//	exports[]              one object an export for an NPU: name, model, scheme, kv, context, prefill, text, ranges, logits_sqnr_db,
+//	exports[]              one object an export for an NPU: name, model, scheme, kv, context, prefill_tokens, text, ranges, logits_sqnr_db,
 //	                       layers[], tensors[] (as export_report.json has them), files[]
 //	speed[]                one object a file of runtime bench --json: file, model, cpu, threads, tests[]
 //

@@ -12,6 +12,7 @@ import (
 
 	"nibble/bench"
 	"nibble/convert"
+	"nibble/npu"
 )
 
 // What files may hold at most.
@@ -194,16 +195,17 @@ func ParseExport(file string, raw []byte) (*Export, error) {
 	c.count("figures", len(x.SQNR), mostTests)
 	c.text("head", x.Tool, x.Model, x.Arch, x.Scheme, x.KV, x.Text, x.Ranges.Method)
 	c.text("promoted", x.Promoted...)
-	c.size("head", x.Parameters, x.Weights, int64(x.Context), int64(x.Prefill))
+	c.size("head", x.Parameters, x.Weights, int64(x.Context), int64(x.Pieces))
 	c.figure("ranges", x.Ranges.Headroom, x.Ranges.Share)
 	for name, v := range x.SQNR {
 		c.text("logits_sqnr_db", name)
 		c.level(name, Decibel(v))
 	}
-	d := &x.Decode
-	c.size("decode", int64(d.Tokens))
-	c.figure("decode", d.Top1, d.Perplexity, d.Float, d.Ratio)
-	c.level("decode", Decibel(d.SQNR))
+	for _, f := range []*npu.Fidelity{&x.Prefill, &x.Decode} {
+		c.size("fidelity", int64(f.Tokens))
+		c.figure("fidelity", f.Top1, f.Perplexity, f.Float, f.Ratio)
+		c.level("fidelity", Decibel(f.SQNR))
+	}
 	for _, l := range x.Layers {
 		c.text("layers", l.Name)
 		c.level(l.Name, Decibel(l.SQNR))

@@ -156,12 +156,13 @@ type Export struct {
 	Scheme     string             `json:"scheme"`
 	KV         string             `json:"kv"`
 	Context    int                `json:"context"`
-	Prefill    int                `json:"prefill"`
+	Pieces     int                `json:"prefill_tokens"`
 	Text       string             `json:"calibration"`
 	Ranges     npu.RangeRule      `json:"ranges"`
 	SQNR       map[string]float64 `json:"logits_sqnr_db"`
 	Weights    int64              `json:"weight_bytes_per_step"`
 	Promoted   []string           `json:"promoted,omitempty"`
+	Prefill    npu.Fidelity       `json:"prefill"`
 	Decode     npu.Fidelity       `json:"decode"`
 	Layers     []npu.Loss         `json:"layers"`
 	Tensors    []npu.Tensor       `json:"tensors"`

@@ -49,6 +49,7 @@ the built-in demo is exported.`,
   export --scheme w4a16 --promote auto          # 4-bit weights, 8 where they cost most
   export ./Qwen3-0.6B -o ./phone --calib wiki.txt --context 2048 --min-sqnr 35
   export --shape spark-1.7b --calib random      # weights are made up
+  export ./Qwen3-0.6B -o ./phone --style genai  # for the host of ONNX Runtime GenAI
   export lint ./phone/decode.onnx               # what a compiler for the NPU would trip over`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runExport(cmd, args, o) },
@@ -61,7 +62,7 @@ the built-in demo is exported.`,
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace the output folder if it is an export, and what an interrupted run left")
 	f.StringVar(&o.target, "target", "npu", "npu: the only target")
 	f.StringVar(&o.scheme, "scheme", "w8a16", "bits of weights and activations: "+strings.Join(npu.Schemes(), ", "))
-	f.StringVar(&o.kv, "kv", "int16", "keys and values in uint8 (zero point 128) or int16 (symmetric; needs HTP 73 or later)")
+	f.StringVar(&o.kv, "kv", "", "keys and values in uint8 (zero point 128) or int16 (symmetric; needs HTP 73 or later); default int16, with --style genai uint8")
 	f.IntVar(&o.graph.Context, "context", 1024, "most tokens of a sequence, fixed in the graphs")
 	f.IntVar(&o.graph.Prefill, "prefill", 128, "tokens of a prompt that run together")
 	f.StringVar(&o.linear, "linear", "matmul", "matmul, conv: how products with weights are written")
@@ -75,7 +76,7 @@ the built-in demo is exported.`,
 	f.StringVar(&o.promote, "promote", "off", "off, auto: twice the bits for the matrices and caches that cost most, for 10 % more weights at most")
 	f.BoolVar(&o.sensitivity, "sensitivity", false, "quantize every tensor alone and say which costs most")
 	f.Float64Var(&o.minSQNR, "min-sqnr", 30, "least SQNR of the logits in dB, for prompts and for single tokens; less is exit code 4")
-	f.StringVar(&o.style, "style", "qdq", "what is written: qdq, aimet (also the float graph with encodings)")
+	f.StringVar(&o.style, "style", "qdq", "what is written: qdq; aimet: also the float graph with encodings; genai: the folder of ONNX Runtime GenAI")
 	f.StringVar(&o.trace, "trace", "", "also write tokens and logits of the first held-out sequence to this safetensors file")
 	f.StringVar(&o.shape, "shape", "", "export weights that are made up, for a model of this shape: "+strings.Join(synthetic.Shapes(), ", "))
 	cmd.AddCommand(newLintCommand())
@@ -86,6 +87,7 @@ the built-in demo is exported.`,
 const (
 	qdqStyle   = "qdq"
 	aimetStyle = "aimet"
+	genaiStyle = "genai"
 )
 
 func (o *exportOptions) check() (err error) {
@@ -100,9 +102,15 @@ func (o *exportOptions) check() (err error) {
 	}
 	for _, err := range []error{one("target", o.target, "npu"), one("linear", o.linear, "matmul", "conv"), one("norm", o.norm, "lp", "rms"),
 		one("embedding", o.embedding, "outside", "inside"), one("promote", o.promote, "off", "auto"), one("ranges", o.ranges.Method, npu.RangeMethods...),
-		one("style", o.style, qdqStyle, aimetStyle)} {
+		one("style", o.style, qdqStyle, aimetStyle, genaiStyle)} {
 		if err != nil {
 			return err
+		}
+	}
+	if o.kv == "" {
+		o.kv = "int16"
+		if o.style == genaiStyle {
+			o.kv = "uint8"
 		}
 	}
 	if o.schemes, err = npu.NewScheme(o.scheme, o.kv); err != nil {
@@ -120,10 +128,17 @@ func (o *exportOptions) check() (err error) {
 		return usagef("--percentile %g: want 0 to 0.1", o.ranges.Share)
 	case o.shards < 0 || o.shards > 1024:
 		return usagef("--shards %d: want 0 to 1024", o.shards)
+	case o.style == genaiStyle && o.kv != "uint8":
+		return usagef("--kv %s: the host of --style genai slides caches of uint8 only", o.kv)
+	case o.style == genaiStyle && g.Context < 2*g.Prefill:
+		return usagef("--context %d: the host of --style genai wants two prefills at least, %d tokens", g.Context, 2*g.Prefill)
+	case o.style == genaiStyle && o.embedding == "inside":
+		return usagef("--embedding inside: the host of --style genai pads prompts with a token that only the embedding outside knows")
 	case o.headBlock < 0:
 		return usagef("--head-block %d: want a number of columns", o.headBlock)
 	}
 	g.Conv, g.RMS, g.Inside, g.HeadBlock = o.linear == "conv", o.norm == "rms", o.embedding == "inside", o.headBlock
+	g.Whole = o.style == genaiStyle
 	return o.text.check(g, o.shape != "")
 }
 

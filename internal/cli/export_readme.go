@@ -25,17 +25,43 @@ func (x *exporting) readme() string {
 		say("  input_embeds [1,S,%d] float: rows of the embedding; embedding.onnx makes them of input_ids on the host's processor", m.Hidden)
 	}
 	say("  attention_mask [1,1,S,C] float: 0 where a token sees a key, %g where not; the last S columns are the new tokens", x.quantizer.Hidden)
-	say("  attention_mask_wN: the same for layers with a window of N, over their N-1 earlier keys and the new ones")
+	if g.Whole {
+		say("  attention_mask_wN: the same for layers with a window of N")
+	} else {
+		say("  attention_mask_wN: the same for layers with a window of N, over their N-1 earlier keys and the new ones")
+	}
 	say("  position_ids_cos, position_ids_sin [1,1,S,pairs] float: of position x frequency; with _1 for the second kind of layers")
-	say("  past_key_I_in [%d,1,%d,P], past_value_I_in [%d,1,P,%d] %s: P = C-S, or N-1 in layers with a window", m.KVHeads, m.HeadDim, m.KVHeads, m.HeadDim, x.kv)
+	past := "P = C-S, or N-1 in layers with a window"
+	if g.Whole {
+		past = "P = C-S"
+	}
+	say("  past_key_I_in [%d,1,%d,P], past_value_I_in [%d,1,P,%d] %s: %s", m.KVHeads, m.HeadDim, m.KVHeads, m.HeadDim, x.kv, past)
 	say("  logits [1,S,%d] float; past_key_I_out [..,S], past_value_I_out: the new tokens only, for the host to append", m.Vocab)
-	say("  Position p is kept in place p; in layers with a window in place p mod (N-1). Places that hold nothing are masked.")
+	if g.Whole {
+		say("  The order of the places does not matter, if the mask has the same. Places that hold nothing are masked.")
+	} else {
+		say("  Position p is kept in place p; in layers with a window in place p mod (N-1). Places that hold nothing are masked.")
+	}
 	say("  The last piece of a prompt may be padded with any token; what is made of padding is not kept.")
 	say("")
 	say("RUN IT WITHOUT A DEVICE (ONNX Runtime computes the very same arithmetic on a CPU)")
 	say("  pip install onnxruntime")
 	say("  python -c \"import onnxruntime as o; s = o.InferenceSession('decode.onnx'); print([i.name for i in s.get_inputs()])\"")
 	say("")
+	if x.style == genaiStyle {
+		say("RUN IT WITH ONNX RUNTIME GENAI")
+		say("  pip install onnxruntime-genai   (with the QNN provider: onnxruntime-genai and onnxruntime-qnn, or Maven's onnxruntime-android-qnn)")
+		say("  genai_config.json runs the stages in its order: embedding and position-processor on the host, the others on the NPU. On a host")
+		say("  without one take the lines \"session_options\" out of these stages. Prompts are padded with token %d, which no text has.", m.Vocab)
+		say("  python - <<'EOF'")
+		say("  import onnxruntime_genai as og")
+		say("  model = og.Model('.'); tokenizer = og.Tokenizer(model); generator = og.Generator(model, og.GeneratorParams(model))")
+		say("  generator.append_tokens(tokenizer.encode('Once upon a time'))")
+		say("  while not generator.is_done(): generator.generate_next_token()")
+		say("  print(tokenizer.decode(generator.get_sequence(0)))")
+		say("  EOF")
+		say("")
+	}
 	say("COMPILE FOR A SNAPDRAGON NPU")
 	say("  On the device or on x64 with ONNX Runtime's QNN provider (pip install onnxruntime-qnn); the context binary appears beside the model:")
 	say("  python - <<'EOF'")

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
 	"nibble/build"
 	"nibble/internal/version"
@@ -41,7 +42,7 @@ type exportReport struct {
 	Scheme     string             `json:"scheme"`
 	KV         string             `json:"kv"`
 	Context    int                `json:"context"`
-	Prefill    int                `json:"prefill"`
+	Pieces     int                `json:"prefill_tokens"` // of a prompt that run together
 	Mask       float32            `json:"mask_hidden"`
 	Ropes      []npu.Rope         `json:"ropes"`
 	Step       float32            `json:"logits_step"`
@@ -113,10 +114,14 @@ func (x *exporting) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	if x.style == aimetStyle {
-		if err := e.WriteAIMET(dir); err != nil {
-			return err
-		}
+	switch x.style {
+	case aimetStyle:
+		err = e.WriteAIMET(dir)
+	case genaiStyle:
+		err = x.genai(dir)
+	}
+	if err != nil {
+		return err
 	}
 	for _, name := range []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
 		"special_tokens_map.json", "chat_template.jinja", "LICENSE"} {
@@ -136,7 +141,7 @@ func (x *exporting) write(dir string) error {
 		return err
 	}
 	r := &exportReport{Tool: "nibble export " + version.Number(), Model: x.name, Arch: x.model.Name, Parameters: x.model.Parameters(), Scheme: x.scheme, KV: x.kv,
-		Context: x.graph.Context, Prefill: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges,
+		Context: x.graph.Context, Pieces: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges,
 		SQNR:    map[string]float64{"prefill": float64(x.result.Prefill.SQNR), "decode": float64(x.result.Decode.SQNR)},
 		Weights: e.Weights, Parts: e.Parts, Promoted: x.promoted, Findings: findings, Evaluation: x.result, Matrices: e.Losses, Sensitivity: x.costs}
 	for _, t := range x.result.Tensors {
@@ -147,6 +152,20 @@ func (x *exporting) write(dir string) error {
 	r.Files = slices.Clone(e.Files)
 	x.report = r
 	return e.AddJSON(dir, npu.ReportFile, r)
+}
+
+// genai writes what the host of ONNX Runtime GenAI needs. A model that does not say which tokens are around a text has 0 there.
+func (x *exporting) genai(dir string) error {
+	var ends npu.Ends
+	var err error
+	if ends.End, err = endTokens(x.build, x.name); err != nil {
+		return err
+	}
+	if ends.End == nil {
+		ends.End = []int32{0}
+	}
+	ends.Begin = int32(min(max(gjson.GetBytes(x.build.Config.Raw(), "bos_token_id").Int(), 0), int64(x.model.Vocab-1)))
+	return x.export.WriteGenAI(dir, ends)
 }
 
 // gate fails an export that loses too much.

@@ -11,7 +11,7 @@ import (
 )
 
 // fused returns x·y + z, rounded once.
-func fused(x, y, z float32) float32 {
+func fma(x, y, z float32) float32 {
 	exact := func(v float32) *big.Float { return new(big.Float).SetPrec(400).SetFloat64(float64(v)) }
 	v, _ := exact(0).Add(exact(0).Mul(exact(x), exact(y)), exact(z)).Float32()
 	return v
@@ -37,15 +37,15 @@ func onTiles(c *panelCase, token, row int) (y float32) {
 		}
 		total := c.Totals[b*int(c.Row)+token]
 		if c.Zeros != nil {
-			sum = fused(float32(int(c.Mid)-int(c.Zeros[i])), total, sum)
+			sum = fma(float32(int(c.Mid)-int(c.Zeros[i])), total, sum)
 		}
 		scale := float32(1)
 		if c.Scales != nil {
 			scale = c.Type.At(c.Scales, i)
 		}
-		y = fused(sum, scale, y)
+		y = fma(sum, scale, y)
 		if c.Biases != nil {
-			y = fused(total, c.Type.At(c.Biases, i), y)
+			y = fma(total, c.Type.At(c.Biases, i), y)
 		}
 		at += int(block.Steps) * PanelStep
 	}

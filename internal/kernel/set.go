@@ -12,7 +12,7 @@
 // start. NIBBLE_KERNEL or Select force one by name:
 //
 //	generic      plain Go, everywhere; the only set under the build tag purego
-//	avx2         AVX2 and F16C
+//	avx2         AVX2, F16C and FMA
 //	avx512       AVX-512 F, BW, VL and DQ
 //	avx512vnni   the same with VNNI for integers
 //	avx512bf16   the same with the dot products of bfloat16
@@ -42,10 +42,11 @@ type set struct {
 	attends
 	gemms
 	moments
+	fuses
 }
 
 // generic is the specification.
-var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric, attendsGeneric, gemmsGeneric, momentsGeneric}
+var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric, attendsGeneric, gemmsGeneric, momentsGeneric, fusesGeneric}
 
 // sets are those that this machine can run, the best last; apart are those among them whose bits are not the specification's,
 // which only their names put to use.
