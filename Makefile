@@ -113,7 +113,7 @@ docs:
 bench: build
 	GO=$(GO) ./scripts/bench.sh
 
-# What methods, groups and grids lose: MODELS="folders" TEXT=file CALIB=file make fidelity
+# What methods, groups and grids lose, see the script: MODELS="demo folder" TEXT=file CALIB=file make fidelity
 fidelity: build
 	./scripts/fidelity.sh
 

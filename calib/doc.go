@@ -87,4 +87,26 @@
 //	SHA-256       32 bytes, of all before
 //
 // Nothing may follow, and a file is only read under the key that it was written for.
+//
+// # Files of statistics
+//
+// What the matrices of the float model receive depends on the model and the text alone, so Recorder keeps it, and Replay shows it in
+// place of a Pass. On quantized predecessors every build has statistics of its own, and nothing is kept. All numbers are little-endian.
+//
+//	"nibmom1\n"   8 bytes
+//	header        a JSON object: key, and kind, which is one of diagonals, moments, and moments and those ahead
+//	CRC-32C       4 bytes, of all before
+//	records       one for each Input, in the order of the pass, the head's last
+//	0             4 bytes; nothing follows
+//
+// A JSON object has its length in 4 bytes before it, at most 4096 for the header and 65536 for a record. A record is
+//
+//	JSON          layer and expert, -1 for the head and for no expert; tensors, the names of the matrices; tokens; diagonal, see Input;
+//	              moments: of each its name (plain, received, ahead, in that order, the last two where there are any), k, tokens,
+//	              weight (Σω), and second, whether it is more than a diagonal
+//	numbers       float64 of the moments one behind the other: with second the rows of the lower triangle, k·(k+1)/2, else k
+//	CRC-32C       4 bytes, of the record
+//
+// The key is the SHA-256 of the model's checksum, that of the tokens, how products are computed, the kind, and the program's version. A
+// file is checked from end to end before anything of it is shown, and every record again when it is. Both sides hold one input in memory.
 package calib

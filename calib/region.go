@@ -42,7 +42,9 @@ func (p *Pass) swap() {
 }
 
 // file returns the path of one of the files.
-func (p *Pass) file(name string) string { return filepath.Join(p.Dir, ".nibble-"+name) }
+func (p *Pass) file(name string) string { return activations(p.Dir, name) }
+
+func activations(dir, name string) string { return filepath.Join(dir, ".nibble-"+name) }
 
 // State returns the residual streams before the next layer: what a run that goes on needs.
 func (p *Pass) State() [][]byte {
@@ -68,6 +70,19 @@ func (p *Pass) Close() error {
 	for _, name := range p.names {
 		if err := os.Remove(p.file(name)); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// RemoveActivations removes the files that Leave has kept in a folder, where no pass goes on with them.
+func RemoveActivations(dir string) error {
+	var errs []error
+	for _, prefix := range []string{"", "float-"} {
+		for _, name := range []string{"h0", "h1", "x", "context", "act"} {
+			if err := os.Remove(activations(dir, prefix+name)); !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -18,6 +18,9 @@ type Calibration struct {
 	Settings    string // what decides the sequences, for the report
 	Load        func(ctx context.Context) (*calib.Sequences, error)
 	Independent bool // every layer sees float predecessors
+
+	Cache  string            // folder that keeps what matrices of the float model receive; "": none does
+	Reused func(file string) // told which file of it was read; may be nil
 }
 
 // CalibrationReport says what the build was calibrated with.
@@ -55,11 +58,14 @@ func (p *Plan) drifts() bool {
 // calibration is a run's state while sequences run through the model.
 type calibration struct {
 	*Run
-	ctx   context.Context
-	pass  *calib.Pass
-	items map[string][]*Item // by the tensor of the source that they are rows of
-	loss  float64            // of the matrices so far, added up
-	count int
+	ctx  context.Context
+	pass *calib.Pass // nil: inputs are from an earlier run
+	inputs
+	kept     *statistics        // nil: nothing is kept
+	recorder *calib.Recorder    // of what the pass shows; may be nil
+	items    map[string][]*Item // by the tensor of the source that they are rows of
+	loss     float64            // of the matrices so far, added up
+	count    int
 }
 
 // step tells what comes next.
@@ -86,12 +92,24 @@ func (r *Run) calibrate(ctx context.Context) error {
 	}
 	first, state := r.solvedLayers()
 	var err error
+	if c.kept, err = r.statistics(); err != nil {
+		return err
+	}
+	replay, err := c.kept.open()
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		c.inputs, replay.Step = replay, c.step
+		return errors.Join(c.layers(first), replay.Close(), calib.RemoveActivations(r.dir.Path()))
+	}
 	c.pass, err = calib.NewPass(r.Source, r.sequences.IDs, calib.PassConfig{Dir: r.dir.Path(), Mode: runtime.A16, Threads: r.Threads,
 		Full: r.full(), Drift: r.drifts(), Resume: first > 0, Layer: first, Step: c.step})
 	if err != nil {
 		return err
 	}
-	err = c.layers(first, state)
+	c.inputs = c.pass
+	err = c.passes(first, state)
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(err, c.pass.Leave())
 	}
@@ -119,8 +137,9 @@ func (r *Run) solvedLayers() (layers int, state uint32) {
 	return layers, state
 }
 
-// layers takes the sequences through all layers from the first that is not done.
-func (c *calibration) layers(first int, state uint32) error {
+// passes takes the sequences through all layers from the first that is not done. What the layers receive is kept if all of them are
+// seen.
+func (c *calibration) passes(first int, state uint32) error {
 	if first > 0 && c.checksum() != state {
 		first = 0 // what the interrupted run left is not whole
 	}
@@ -129,6 +148,18 @@ func (c *calibration) layers(first int, state uint32) error {
 			return err
 		}
 	}
+	var err error
+	if c.recorder, err = c.kept.recording(first == 0 && c.share == nil); err != nil {
+		return err
+	}
+	if err = c.layers(first); c.recorder != nil {
+		err = errors.Join(err, c.recorder.Close(err))
+	}
+	return err
+}
+
+// layers shows the inputs of all layers from the first that is not done.
+func (c *calibration) layers(first int) error {
 	for i := range c.Source.Arch.Layers {
 		if i < first {
 			for j := range c.Items {
@@ -140,14 +171,14 @@ func (c *calibration) layers(first int, state uint32) error {
 			continue
 		}
 		mine, later := c.layerShare(i)
-		if !mine && !later {
+		if !mine && !later && c.recorder == nil {
 			return nil
 		}
-		solve := c.solve
-		if !mine {
-			solve = nil
+		var solve calib.Solve
+		if mine {
+			solve = c.solve
 		}
-		if err := c.pass.Layer(c.ctx, i, solve); err != nil {
+		if err := c.Layer(c.ctx, i, c.recording(solve)); err != nil {
 			return err
 		}
 		if err := c.journal.line(entry{Job: layerJob(i), CRC: c.checksum()}); err != nil {
@@ -156,13 +187,28 @@ func (c *calibration) layers(first int, state uint32) error {
 	}
 	for i := range c.Items {
 		if it := &c.Items[i]; it.Spec != nil && c.learns(it) && c.owns(it) && it.Tensor.Layer < 0 {
-			return c.pass.Head(c.ctx, []hf.Tensor{it.Tensor}, c.solve)
+			return c.Head(c.ctx, []hf.Tensor{it.Tensor}, c.recording(c.solve))
 		}
+	}
+	if c.recorder != nil {
+		return c.Head(c.ctx, headTensor(c.Source), c.recording(nil))
 	}
 	return nil
 }
 
+// recording is a solver that keeps what it is shown, if anything is kept.
+func (c *calibration) recording(solve calib.Solve) calib.Solve {
+	if c.recorder == nil {
+		return solve
+	}
+	return c.recorder.Recording(solve)
+}
+
+// checksum is that of the residual streams, 0 without a pass.
 func (c *calibration) checksum() (sum uint32) {
+	if c.pass == nil {
+		return 0
+	}
 	for _, b := range c.pass.State() {
 		sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), b)
 	}

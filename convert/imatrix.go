@@ -10,7 +10,6 @@ import (
 	"nibble/calib"
 	"nibble/gguf/imatrix"
 	"nibble/gguf/names"
-	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/quant"
 	"nibble/runtime"
@@ -116,9 +115,5 @@ func (x *Imatrix) pass(ctx context.Context, dir string, s *calib.Sequences) (inp
 			return nil, err
 		}
 	}
-	head := x.Source.Row(hf.Head)
-	if head == nil {
-		head = x.Source.Row(hf.Embedding)
-	}
-	return inputs, pass.Head(ctx, []hf.Tensor{*head}, learn)
+	return inputs, pass.Head(ctx, headTensor(x.Source), learn)
 }

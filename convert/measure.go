@@ -54,14 +54,45 @@ func (r *SensitivityRun) Run(ctx context.Context) (*Sensitivity, error) {
 			return nil, err
 		}
 	}
-	pass, err := calib.NewPass(r.Source, q.IDs, calib.PassConfig{Dir: r.Dir, Mode: runtime.A16, Threads: r.Threads, Full: true, Step: r.step})
-	if err != nil {
-		return nil, err
+	var kept *statistics
+	if r.Calibration.Cache != "" {
+		kept = &statistics{Calibration: r.Calibration, src: r.Source, model: model, tokens: q.Digest(), kind: calib.Moments}
 	}
-	if err := errors.Join(r.layers(pass), pass.Close()); err != nil {
+	if err := r.pass(q, kept); err != nil {
 		return nil, err
 	}
 	return r.sensitivity(model, q, text), nil
+}
+
+// pass shows what matrices receive, as an earlier run has left it or to later ones.
+func (r *SensitivityRun) pass(q *calib.Sequences, kept *statistics) error {
+	replay, err := kept.open()
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		replay.Step = r.step
+		return errors.Join(r.layers(replay, r.solve), replay.Close())
+	}
+	pass, err := calib.NewPass(r.Source, q.IDs, calib.PassConfig{Dir: r.Dir, Mode: runtime.A16, Threads: r.Threads, Full: true, Step: r.step})
+	if err != nil {
+		return err
+	}
+	solve := r.solve
+	recorder, err := kept.recording(true)
+	if err == nil {
+		err = pass.Begin()
+	}
+	if recorder != nil {
+		solve = recorder.Recording(solve)
+	}
+	if err == nil {
+		err = r.layers(pass, solve)
+	}
+	if recorder != nil {
+		err = errors.Join(err, recorder.Close(err))
+	}
+	return errors.Join(err, pass.Close())
 }
 
 func (r *SensitivityRun) step(layer int, stage string) {
@@ -80,12 +111,9 @@ func (r *SensitivityRun) text(ids [][]int32) (text [][]int32) {
 	return text
 }
 
-func (r *SensitivityRun) layers(pass *calib.Pass) error {
-	if err := pass.Begin(); err != nil {
-		return err
-	}
+func (r *SensitivityRun) layers(from inputs, solve calib.Solve) error {
 	for i := range r.Source.Arch.Layers {
-		if err := pass.Layer(r.ctx, i, r.solve); err != nil {
+		if err := from.Layer(r.ctx, i, solve); err != nil {
 			return err
 		}
 		if r.streams != nil {
@@ -94,13 +122,12 @@ func (r *SensitivityRun) layers(pass *calib.Pass) error {
 			}
 		}
 	}
+	head := headTensor(r.Source)
 	if r.head != nil {
-		if err := pass.Head(r.ctx, []hf.Tensor{r.head.Tensor}, r.solve); err != nil {
-			return err
-		}
+		head = []hf.Tensor{r.head.Tensor}
 	}
-	if r.streams == nil {
-		return nil
+	if err := from.Head(r.ctx, head, solve); err != nil || r.streams == nil {
+		return err
 	}
 	r.step(-1, "head")
 	kl, err := r.streams.Divergences(r.ctx, func(done, all int) {

@@ -9,7 +9,7 @@ import (
 	"nibble/runtime"
 )
 
-// Comparison is what a build lost against its reference. Positions are scored as the conventions "all" or "strided" do.
+// Comparison is what a build lost against its reference. Positions are scored as the conventions "all", "second-half" or "strided" do.
 type Comparison struct {
 	Scoring   string `json:"scoring"`
 	Windows   int    `json:"windows"`
@@ -51,6 +51,9 @@ func Compare(ctx context.Context, reference, build *runtime.Model, text []int32,
 	if err := Compatible(reference, build); err != nil {
 		return nil, err
 	}
+	if o.SecondHalf && o.overlaps() {
+		return nil, errors.New("fidelity: the second half of windows is scored where they do not overlap: leave the stride out")
+	}
 	windows, err := o.windows(text, reference.Width())
 	if err != nil {
 		return nil, err
@@ -60,6 +63,9 @@ func Compare(ctx context.Context, reference, build *runtime.Model, text []int32,
 		return nil, err
 	}
 	for i, w := range windows {
+		if o.SecondHalf {
+			w.First = o.Context / 2
+		}
 		if err := p.window(ctx, w, text, o.Front); err != nil {
 			return nil, err
 		}
@@ -67,7 +73,10 @@ func Compare(ctx context.Context, reference, build *runtime.Model, text []int32,
 	}
 	c := p.comparison()
 	c.Scoring, c.Windows = "all", len(windows)
-	if o.overlaps() {
+	switch {
+	case o.SecondHalf:
+		c.Scoring = "second-half"
+	case o.overlaps():
 		c.Scoring = "strided"
 	}
 	return c, nil

@@ -13,6 +13,7 @@ type Options struct {
 	Context    int        // tokens of a window
 	Stride     int        // from window to window; 0: Context
 	MaxWindows int        // take the first ones only; 0: all
+	SecondHalf bool       // in a comparison score the second half of every window only; windows must not overlap
 	Front      []int32    // the tokens with which the tokenizer begins every text
 	KV         runtime.KV // cache of the model; in a comparison of the build, the reference keeps float32
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +35,8 @@ func (c *calibration) register(cmd *cobra.Command) {
 	f.Uint64Var(&c.Seed, "calib-seed", 1, "which sequences are taken of a text, or written by the model")
 	f.BoolVar(&c.Pack, "calib-pack", false, "let sequences run over the ends of documents")
 	f.BoolVar(&c.Chat, "calib-chat", false, "write calibration documents with the model's chat template")
-	f.StringVar(&c.cache, "calib-cache", "", "folder that keeps sequences written by the model for later builds (it must exist)")
-	f.BoolVar(&c.independent, "independent", false, "calibrate every layer on the float model instead of on what is quantized before it")
+	f.StringVar(&c.cache, "calib-cache", "", "folder that keeps what later builds need not compute again (it must exist): sequences written by the model and, with --independent or --sensitivity, what every matrix receives")
+	f.BoolVar(&c.independent, "independent", false, "calibrate every layer on the float model instead of on what is quantized before it, which costs quality; with --calib-cache a second build only solves, which others cannot: what a layer receives depends on how those before it are quantized")
 }
 
 // calibration returns what the plan needs, nil if no method looks at inputs and no text is given.
@@ -68,7 +69,17 @@ func (o *quantizeOptions) calibrate(cmd *cobra.Command, b *build.Build, s *conve
 		}
 		label = filepath.Base(filepath.Clean(label))
 	}
-	s.Calibration = &convert.Calibration{Independent: c.independent,
+	if c.cache != "" {
+		if info, err := os.Stat(c.cache); err != nil || !info.IsDir() {
+			return inputError(cmp.Or(err, fmt.Errorf("--calib-cache %s: not a folder", c.cache)))
+		}
+	}
+	s.Calibration = &convert.Calibration{Independent: c.independent, Cache: c.cache,
+		Reused: func(file string) {
+			if !o.quiet {
+				notes(cmd, []string{"what matrices receive is read from " + file})
+			}
+		},
 		Settings: fmt.Sprintf("%s, %d x %d tokens, seed %d", label, c.Samples, c.Length, c.Seed),
 		Load:     func(ctx context.Context) (*calib.Sequences, error) { return o.sequences(ctx, cmd, b, l) }}
 	return nil

@@ -21,6 +21,7 @@ type compareOptions struct {
 	windowing
 	prompts                   string
 	greedy                    int
+	half                      bool // score the second half of windows only
 	maxKL, maxRatio, minAgree float64
 }
 
@@ -31,13 +32,15 @@ func newCompareCommand() *cobra.Command {
 		Short: "Measure what a build lost against its reference",
 		Long: `Run a text through a reference and a build in lockstep and print, each with a 95 % interval: mean, median and 99th
 percentile of the KL divergence over the whole vocabulary, both perplexities and their ratio, how often both have the
-same likeliest token, and how many prompts both continue with the very same tokens.
+same likeliest token, and how many prompts both continue with the very same tokens. Every token but the first of a window is
+scored, with --second-half those that were predicted from at least half a window.
 
 --activations and --kv are those of the build, so that a8 predicts what an int8 server loses, f32 unless they are given
 (bench takes a8 for quantized builds); the reference always runs in f32, which takes most of the time. With one argument the reference is the demo; with none the build is the demo quantized (awq, group 128). The exit
 code is 4 if one of --max-kl, --max-ppl-ratio and --min-top1 is missed; the figures are printed all the same.`,
 		Example: `  runtime compare --max-windows 8                        # the demo against its own awq build
   runtime compare ./model ./model-awq-g128 --text wiki.test.raw --activations a8
+  runtime compare ./model ./build --text wiki.test.raw --max-windows 20 --second-half --activations a16
   runtime compare ./model ./build --text t.txt --json --max-kl 0.05 --min-top1 0.9`,
 		Args: noMore(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return runCompare(cmd, args, o) },
@@ -46,6 +49,7 @@ code is 4 if one of --max-kl, --max-ppl-ratio and --min-top1 is missed; the figu
 	o.windowing.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.prompts, "prompts", "", "file of prompts to continue, one a line (default: 12 built-in ones)")
+	f.BoolVar(&o.half, "second-half", false, "score the second half of every window only, as llama-perplexity does")
 	f.IntVar(&o.greedy, "greedy", 64, "tokens by which every prompt is continued; 0: leave this out")
 	f.Float64Var(&o.maxKL, "max-kl", 0, "exit code 4 if the mean KL divergence is larger")
 	f.Float64Var(&o.maxRatio, "max-ppl-ratio", 0, "exit code 4 if perplexity of the build over that of the reference is larger")
@@ -56,6 +60,9 @@ code is 4 if one of --max-kl, --max-ppl-ratio and --min-top1 is missed; the figu
 func (o *compareOptions) check() error {
 	if err := o.running.check(); err != nil {
 		return err
+	}
+	if o.half && o.stride > 0 {
+		return usagef("--second-half goes with windows that do not overlap: leave --stride out")
 	}
 	if o.greedy < 0 {
 		return usagef("--greedy %d: want a number of tokens, or 0 to leave prompts out", o.greedy)
@@ -171,7 +178,7 @@ func (o *compareOptions) compare(cmd *cobra.Command, reference, b *runner, text 
 		return nil, err
 	}
 	c, err := fidelity.Compare(cmd.Context(), reference.Model, b.Model, ids, fidelity.Options{Context: context, Stride: o.stride,
-		MaxWindows: o.maxWindows, Front: reference.front, KV: b.kv, Progress: windowProgress(cmd, o.quiet)})
+		MaxWindows: o.maxWindows, SecondHalf: o.half, Front: reference.front, KV: b.kv, Progress: windowProgress(cmd, o.quiet)})
 	if err != nil {
 		return nil, err
 	}
