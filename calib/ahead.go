@@ -29,17 +29,39 @@ func (p *Pass) SetNorm(ctx context.Context, t *hf.Tensor, weight []float32) erro
 	return p.sequences(ctx, p.receive)
 }
 
-// Scaled returns the moment of x/s, for a divisor of every column, without a drift.
+// Scaled returns the moment of x/s, for a divisor of every column, and the drift of y/s.
 func (m *Moment) Scaled(s []float32) *Moment {
 	c := *m
-	c.Diag, c.Drift = make([]float64, m.K), nil
+	c.Diag = make([]float64, m.K)
 	for i, v := range m.Diag {
 		c.Diag[i] = v / float64(float64(s[i])*float64(s[i]))
 	}
-	if m.Second != nil {
-		c.Second = make([]float64, len(m.Second))
-		for i, v := range m.Second {
-			c.Second[i] = v / float64(float64(s[i/m.K])*float64(s[i%m.K]))
+	divided := func(a []float64) []float64 {
+		if a == nil {
+			return nil
+		}
+		b := make([]float64, len(a))
+		for i, v := range a {
+			b[i] = v / float64(float64(s[i/m.K])*float64(s[i%m.K]))
+		}
+		return b
+	}
+	c.Second, c.Drift = divided(m.Second), divided(m.Drift)
+	return &c
+}
+
+// ScaledTarget returns m with the drift of y/s, for inputs x that are divided already.
+func (m *Moment) ScaledTarget(s []float32) *Moment {
+	if m.Drift == nil {
+		return m
+	}
+	c := *m
+	c.Drift = make([]float64, len(m.Drift))
+	for i := range m.K {
+		d := float64(s[i])
+		for j := range m.K {
+			h := m.Second[max(i, j)*m.K+min(i, j)]
+			c.Drift[i*m.K+j] = (m.Drift[i*m.K+j]+h)/d - h
 		}
 	}
 	return &c

@@ -137,10 +137,14 @@ func (c *calibration) scale(in *calib.Input) (*calib.Input, error) {
 		}
 	}
 	s := c.scaled[f.to[0]]
-	if s == nil || s.columns == nil || !norm && !c.Calibration.Independent {
-		return in, nil // behind divided rows the sequences have it already
+	if s == nil || s.columns == nil {
+		return in, nil
 	}
 	scaled := *in
+	if !norm && !c.Calibration.Independent { // behind divided rows the sequences have it already
+		scaled.Plain = in.Plain.ScaledTarget(s.columns)
+		return &scaled, nil
+	}
 	scaled.Plain = in.Plain.Scaled(s.columns)
 	if in.Received != nil {
 		scaled.Received = in.Received.Scaled(s.columns)

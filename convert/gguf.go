@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"nibble/build"
@@ -59,6 +60,9 @@ type GGUFTensor struct {
 	Type codec.Type
 }
 
+// GGUFMethods are the methods that make GGUF files. None of them scales: norms stay as they are.
+var GGUFMethods = []string{quant.Search, quant.GPTQ, quant.Best}
+
 // NewGGUF plans a file. out is its name, which ends in .gguf.
 func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 	if src.Reader != nil {
@@ -69,9 +73,9 @@ func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 		return nil, fmt.Errorf("convert: %s: the name of a GGUF file ends in .gguf", out)
 	}
 	s.Method = cmp.Or(s.Method, quant.Search)
-	if m := (quant.Spec{Method: s.Method}); s.Method != quant.Search && (!m.FeedsBack() || m.Scales()) {
-		return nil, fmt.Errorf("convert: method %q in a GGUF file: it can be %q, %q or %q", s.Method, quant.Search, quant.GPTQ, quant.Best)
-	} else if m.FeedsBack() && s.Calibration == nil {
+	if !slices.Contains(GGUFMethods, s.Method) {
+		return nil, fmt.Errorf("convert: method %q in a GGUF file: it can be %s", s.Method, strings.Join(GGUFMethods, ", "))
+	} else if (quant.Spec{Method: s.Method}).FeedsBack() && s.Calibration == nil {
 		return nil, fmt.Errorf("convert: method %q needs calibration", s.Method)
 	}
 	p := &GGUFPlan{GGUFSettings: s, Source: src, Out: out}

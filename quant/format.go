@@ -18,7 +18,7 @@ const (
 	AWQ  = "awq"  // inputs and weights are scaled against one another before a search
 	GPTQ = "gptq" // errors are passed on to columns that are not quantized yet
 	Both = "awq+gptq"
-	Best = "best" // GPTQ on weights that also make up for what the layers before have lost
+	Best = "best" // both, on weights that also make up for what the layers before have lost
 )
 
 // Methods are all methods, from the cheapest to the best.
@@ -28,7 +28,7 @@ var Methods = []string{RTN, Shrink, Search, AWQ, GPTQ, Both, Best}
 func (s Spec) Calibrated() bool { return s.Scales() || s.FeedsBack() }
 
 // Scales reports whether the method scales inputs and weights against one another.
-func (s Spec) Scales() bool { return s.Method == AWQ || s.Method == Both }
+func (s Spec) Scales() bool { return s.Method == AWQ || s.Method == Both || s.Method == Best }
 
 // FeedsBack reports whether the method passes errors on to columns that are not quantized yet.
 func (s Spec) FeedsBack() bool { return s.Method == GPTQ || s.Method == Both || s.Method == Best }

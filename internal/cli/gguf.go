@@ -105,8 +105,8 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 		return s, err
 	}
 	c := convert.Settings{Spec: quant.Spec{Method: o.method}}
-	if o.method != quant.Search && (!c.Spec.FeedsBack() || c.Spec.Scales()) {
-		return s, usagef("--method %s: with --format gguf it can be %s, %s or %s", o.method, quant.Search, quant.GPTQ, quant.Best)
+	if !slices.Contains(convert.GGUFMethods, o.method) {
+		return s, usagef("--method %s: with --format gguf it can be %s", o.method, strings.Join(convert.GGUFMethods, ", "))
 	}
 	if g.imatrix != "" {
 		if o.calibration.Source != "" || c.Spec.Calibrated() {

@@ -65,8 +65,8 @@ before any weight is read; the output appears under its name only when it is who
 
 Methods from the cheapest to the best: rtn rounds to nearest; search (the default) tries many scales and refines, in seconds; shrink is the
 search of other cpu_int4 exporters. With text, search weighs errors by the inputs of every matrix; awq scales inputs and weights
-against one another first; gptq passes errors on to columns that are still to come; best also makes up for what the layers before have
-lost. Those run the text (--calib, or what the model writes itself) through the model: about as long as a prompt of all its
+against one another first; gptq passes errors on to columns that are still to come; best does both and makes up for what the layers before
+have lost. Those run the text (--calib, or what the model writes itself) through the model: about as long as a prompt of all its
 tokens, best twice that.`,
 		Example: `  quantize --format awq --group 128                       # the demo, into ./demo-awq-g128
   quantize --scheme W8A8 --dry-run                        # every file with its exact size, nothing written
