@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
-	"os"
 	"path/filepath"
 
 	"nibble/build"
 	"nibble/hf"
+	"nibble/internal/stage"
 	"nibble/internal/version"
 	"nibble/quant"
 	"nibble/runtime"
@@ -137,8 +137,7 @@ func StatisticsSpace(b *build.Build, kind Kind) (n int64) {
 // Recorder writes a file of statistics while a pass takes them.
 type Recorder struct {
 	kind Kind
-	path string // of the finished file
-	file *os.File
+	file *stage.Whole
 	w    *bufio.Writer
 	crc  uint32
 	buf  []byte
@@ -146,11 +145,11 @@ type Recorder struct {
 
 // NewRecorder begins the file of a key in a folder that exists. Close ends it.
 func NewRecorder(folder, key string, kind Kind) (*Recorder, error) {
-	f, err := os.CreateTemp(folder, "moments-*.tmp")
+	f, err := stage.CreateWhole(statisticsPath(folder, key))
 	if err != nil {
 		return nil, fmt.Errorf("calib: %w", err)
 	}
-	r := &Recorder{kind: kind, path: statisticsPath(folder, key), file: f, w: bufio.NewWriterSize(f, 1<<18)}
+	r := &Recorder{kind: kind, file: f, w: bufio.NewWriterSize(f, 1<<18)}
 	_, err = r.w.WriteString(statisticsMagic)
 	r.crc = crc32.Checksum([]byte(statisticsMagic), castagnoli)
 	if err = errors.Join(err, r.json(statisticsHeader{key, kindNames[kind]}), r.seal()); err != nil {
@@ -250,18 +249,18 @@ func (r *Recorder) seal() error {
 
 // Close gives the file its name, or removes it where the pass has ended with an error.
 func (r *Recorder) Close(failed error) error {
-	var err error
-	if failed == nil {
-		_, err = r.w.Write(make([]byte, 4))
-		err = errors.Join(err, r.w.Flush(), r.file.Sync())
+	if failed != nil {
+		return wrapped(r.file.Abort())
 	}
-	err = errors.Join(err, r.file.Close())
-	if failed == nil && err == nil {
-		err = os.Rename(r.file.Name(), r.path)
+	_, err := r.w.Write(make([]byte, 4))
+	if err = errors.Join(err, r.w.Flush()); err != nil {
+		return wrapped(errors.Join(err, r.file.Abort()))
 	}
-	if failed != nil || err != nil {
-		err = errors.Join(err, os.Remove(r.file.Name()))
-	}
+	return wrapped(r.file.Commit())
+}
+
+// wrapped names the package of an error.
+func wrapped(err error) error {
 	if err != nil {
 		return fmt.Errorf("calib: %w", err)
 	}

@@ -3,11 +3,11 @@ package convert
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"nibble/fidelity"
+	"nibble/internal/stage"
 )
 
 // CardName is the file in a build that says for people what it is. The card of the model's author, README.md, stays as it is.
@@ -78,5 +78,5 @@ func (r *Run) writeCard(report *Report) error {
 			raw = fmt.Appendf(raw, "%s\n", strings.Repeat(" ", n))
 		}
 	}
-	return os.WriteFile(filepath.Join(r.dir.Path(), CardName), raw, 0o666)
+	return stage.WriteFile(filepath.Join(r.dir.Path(), CardName), raw)
 }

@@ -11,6 +11,7 @@ import (
 	"nibble/build"
 	"nibble/calib"
 	"nibble/hf"
+	"nibble/internal/stage"
 	"nibble/runtime"
 )
 
@@ -89,5 +90,9 @@ func (s *statistics) recording(wanted bool) (*calib.Recorder, error) {
 	if err := room(filepath.Join(s.Cache, "what matrices receive"), calib.StatisticsSpace(s.src, s.kind)); err != nil {
 		return nil, fmt.Errorf("--calib-cache: %w", err)
 	}
-	return calib.NewRecorder(s.Cache, s.key(s.kind), s.kind)
+	r, err := calib.NewRecorder(s.Cache, s.key(s.kind), s.kind)
+	if errors.Is(err, stage.ErrInUse) { // another run writes the same
+		return nil, nil
+	}
+	return r, err
 }

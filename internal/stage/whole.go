@@ -12,31 +12,57 @@ import (
 // ErrInUse is another run that writes to the same place.
 var ErrInUse = errors.New("in use by another run")
 
-// WriteWhole makes a file appear whole or not at all. What was there before is replaced. It is written as .NAME.partial beside it,
-// which holds a lock; one that a killed run left is removed.
-func WriteWhole(path string, fill func(io.Writer) error) error {
-	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+Suffix)
-	f, err := createLocked(tmp)
+// Whole is a file that appears whole or not at all. It is written as .NAME.partial beside its place, which holds a lock; one that a
+// killed run left is removed.
+type Whole struct {
+	*File
+	path string
+}
+
+// CreateWhole begins a file, which takes the place of what is there. Commit or Abort ends it.
+func CreateWhole(path string) (*Whole, error) {
+	f, err := createLocked(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+Suffix))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = fill(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
+	return &Whole{f, path}, nil
+}
+
+// Commit gives the file its name. After an error there is none.
+func (w *Whole) Commit() error {
+	err := w.Sync()
+	if e := w.Close(); err == nil {
 		err = e
 	}
 	if err == nil {
-		err = rename(tmp, path)
+		err = rename(w.Name(), w.path)
 	}
 	if err != nil {
-		if e := Discard(tmp); !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
+		return errors.Join(err, w.discard())
+	}
+	return syncPath(filepath.Dir(w.path))
+}
+
+// Abort removes the file.
+func (w *Whole) Abort() error { return errors.Join(w.Close(), w.discard()) }
+
+func (w *Whole) discard() error {
+	if err := Discard(w.Name()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncPath(filepath.Dir(path))
+	return nil
+}
+
+// WriteWhole makes a file appear whole or not at all.
+func WriteWhole(path string, fill func(io.Writer) error) error {
+	w, err := CreateWhole(path)
+	if err != nil {
+		return err
+	}
+	if err := fill(w); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Commit()
 }
 
 // createLocked makes a file that is not there, removing one that nobody has locked, and locks it.
