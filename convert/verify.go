@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"nibble/build"
 	"nibble/quant"
@@ -20,8 +21,15 @@ type Deviation struct {
 	What string `json:"what"`
 }
 
-// String is the line for people.
-func (d Deviation) String() string { return strings.TrimPrefix(d.Name+": "+d.What, ": ") }
+// String is the line for people. Names come from files: what a terminal would obey becomes a question mark.
+func (d Deviation) String() string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.TrimPrefix(d.Name+": "+d.What, ": "))
+}
 
 // VerifyFiles hashes files, and returns what is not as listed, in the order of the list. Names come from a report: those that leave the
 // folder are not followed.

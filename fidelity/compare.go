@@ -48,17 +48,28 @@ func Compatible(reference, build *runtime.Model) error {
 
 // Compare runs the text through both models in lockstep.
 func Compare(ctx context.Context, reference, build *runtime.Model, text []int32, o Options) (*Comparison, error) {
-	if err := Compatible(reference, build); err != nil {
+	list, err := CompareAll(ctx, reference, []*runtime.Model{build}, text, o)
+	if err != nil {
 		return nil, err
 	}
+	return list[0], nil
+}
+
+// CompareAll runs the text through the reference once, and in lockstep through all builds. Each comparison is what Compare returns.
+func CompareAll(ctx context.Context, reference *runtime.Model, builds []*runtime.Model, text []int32, o Options) ([]*Comparison, error) {
 	if o.SecondHalf && o.overlaps() {
 		return nil, errors.New("fidelity: the second half of windows is scored where they do not overlap: leave the stride out")
+	}
+	for _, b := range builds {
+		if err := Compatible(reference, b); err != nil {
+			return nil, err
+		}
 	}
 	windows, err := o.windows(text, reference.Width())
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPair(reference, build, o)
+	l, err := newLockstep(reference, builds, o)
 	if err != nil {
 		return nil, err
 	}
@@ -66,32 +77,44 @@ func Compare(ctx context.Context, reference, build *runtime.Model, text []int32,
 		if o.SecondHalf {
 			w.First = o.Context / 2
 		}
-		if err := p.window(ctx, w, text, o.Front); err != nil {
+		if err := l.window(ctx, w, text, o.Front); err != nil {
 			return nil, err
 		}
 		o.report(i+1, len(windows))
 	}
-	c := p.comparison()
-	c.Scoring, c.Windows = "all", len(windows)
-	switch {
-	case o.SecondHalf:
-		c.Scoring = "second-half"
-	case o.overlaps():
-		c.Scoring = "strided"
+	var list []*Comparison
+	for _, p := range l.pairs {
+		c := p.comparison()
+		c.Scoring, c.Windows = "all", len(windows)
+		switch {
+		case o.SecondHalf:
+			c.Scoring = "second-half"
+		case o.overlaps():
+			c.Scoring = "strided"
+		}
+		list = append(list, c)
 	}
-	return c, nil
+	return list, nil
 }
 
-// pair runs two models side by side.
+// lockstep runs a reference and builds side by side.
+type lockstep struct {
+	reference *runtime.Model
+	session   *runtime.Session // of the reference
+	logits    []float32        // [chunk, vocab] of the reference
+	chunk     int
+	tokens    []int32
+	start     int // of the window in the text
+	pairs     []*pair
+}
+
+// pair is the reference and a build.
 type pair struct {
-	reference, build   *runtime.Model
-	ofReference, ofNew *runtime.Session
-	logits             []float32 // [chunk, vocab] of the reference
-	chunk              int
-	kept               *batch // of the build
-	tokens             []int32
-	start              int // of the window in the text
-	scored             func(Position)
+	*lockstep
+	build  *runtime.Model
+	ofNew  *runtime.Session
+	kept   *batch // of the build
+	scored func(Position)
 
 	ends                                   []int // of the windows
 	kl, referenceNLL, buildNLL, difference []float64
@@ -103,56 +126,73 @@ const (
 	maxLogits = 64 << 20 / 4 // float32 values that the buffer may have
 )
 
-func newPair(reference, build *runtime.Model, o Options) (p *pair, err error) {
+func newLockstep(reference *runtime.Model, builds []*runtime.Model, o Options) (l *lockstep, err error) {
 	width := reference.Width()
-	p = &pair{reference: reference, build: build, chunk: max(min(maxChunk, maxLogits/width), 1), scored: o.Scored}
-	p.logits = make([]float32, p.chunk*width)
-	p.kept = newBatch(build.Threads(), width)
-	if p.ofReference, err = reference.NewSession(o.Context, runtime.KVF32); err != nil {
+	l = &lockstep{reference: reference, chunk: max(min(maxChunk, maxLogits/width), 1)}
+	l.logits = make([]float32, l.chunk*width)
+	if l.session, err = reference.NewSession(o.Context, runtime.KVF32); err != nil {
 		return nil, err
 	}
-	p.ofNew, err = build.NewSession(o.Context, o.KV)
-	return p, err
+	for i, b := range builds {
+		p := &pair{lockstep: l, build: b, kept: newBatch(b.Threads(), width)}
+		if o.Scored != nil {
+			p.scored = func(x Position) { o.Scored(i, x) }
+		}
+		if p.ofNew, err = b.NewSession(o.Context, o.KV); err != nil {
+			return nil, err
+		}
+		l.pairs = append(l.pairs, p)
+	}
+	return l, nil
 }
 
 // window adds the positions of one window.
-func (p *pair) window(ctx context.Context, w Window, text, front []int32) error {
-	p.ofReference.Reset()
-	p.ofNew.Reset()
-	p.tokens, p.start = w.tokens(p.tokens, text, front), w.Start
+func (l *lockstep) window(ctx context.Context, w Window, text, front []int32) error {
+	l.session.Reset()
+	for _, p := range l.pairs {
+		p.ofNew.Reset()
+	}
+	l.tokens, l.start = w.tokens(l.tokens, text, front), w.Start
 	first := max(w.First, len(front))
-	for at := 0; at < len(p.tokens); at += p.chunk {
+	for at := 0; at < len(l.tokens); at += l.chunk {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := p.step(ctx, at, min(at+p.chunk, len(p.tokens)), first); err != nil {
+		if err := l.step(ctx, at, min(at+l.chunk, len(l.tokens)), first); err != nil {
 			return err
 		}
 	}
-	p.ends = append(p.ends, len(p.kl))
+	for _, p := range l.pairs {
+		p.ends = append(p.ends, len(p.kl))
+	}
 	return nil
 }
 
-// step runs the tokens [lo, hi) of the window through both.
-func (p *pair) step(ctx context.Context, lo, hi, first int) error {
-	width := p.reference.Width()
+// step runs the tokens [lo, hi) of the window through all models.
+func (l *lockstep) step(ctx context.Context, lo, hi, first int) error {
+	width := l.reference.Width()
 	run := func(m *runtime.Model, s *runtime.Session, emit runtime.Emit) error {
-		return m.ForwardContext(ctx, []runtime.Input{{Session: s, Tokens: p.tokens[lo:hi], All: true}}, emit)
+		return m.ForwardContext(ctx, []runtime.Input{{Session: s, Tokens: l.tokens[lo:hi], All: true}}, emit)
 	}
-	err := run(p.reference, p.ofReference, func(_, i int, logits []float32) { copy(p.logits[i*width:], logits) })
+	err := run(l.reference, l.session, func(_, i int, logits []float32) { copy(l.logits[i*width:], logits) })
 	if err != nil {
 		return err
 	}
-	var bad error
-	err = run(p.build, p.ofNew, func(_, i int, logits []float32) {
-		if target := lo + i + 1; bad == nil && target >= first && target < len(p.tokens) && p.kept.add(i, logits) {
-			bad = p.measure(lo)
+	for _, p := range l.pairs {
+		var bad error
+		err = run(p.build, p.ofNew, func(_, i int, logits []float32) {
+			if target := lo + i + 1; bad == nil && target >= first && target < len(l.tokens) && p.kept.add(i, logits) {
+				bad = p.measure(lo)
+			}
+		})
+		if err = errors.Join(err, bad); err != nil {
+			return err
 		}
-	})
-	if err = errors.Join(err, bad); err != nil {
-		return err
+		if err := p.measure(lo); err != nil {
+			return err
+		}
 	}
-	return p.measure(lo)
+	return nil
 }
 
 // measure adds the positions that are kept, counted from lo in the window.

@@ -162,7 +162,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	var scored []Position
-	o.Scored = func(p Position) { scored = append(scored, p) }
+	o.Scored = func(_ int, p Position) { scored = append(scored, p) }
 	c, err := Compare(t.Context(), reference, half, text, o)
 	if err != nil {
 		t.Fatal(err)
@@ -192,18 +192,26 @@ func TestCompare(t *testing.T) {
 	near(t, "ratio", c.Ratio, c.Build/c.Reference, 1e-12)
 
 	// The last window of a strided text is short, and pieces of 5 do not divide a window.
-	p, err := newPair(reference, half, o)
+	l, err := newLockstep(reference, []*runtime.Model{half}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.chunk = 5
+	l.chunk = 5
 	for i := range 8 {
-		if err := p.window(t.Context(), Window{16 * i, 16*i + 16, 1}, text, nil); err != nil {
+		if err := l.window(t.Context(), Window{16 * i, 16*i + 16, 1}, text, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if d := p.comparison(); d.KLMean != c.KLMean || d.KLP99 != c.KLP99 || d.Ratio != c.Ratio {
+	if d := l.pairs[0].comparison(); d.KLMean != c.KLMean || d.KLP99 != c.KLP99 || d.Ratio != c.Ratio {
 		t.Errorf("in pieces of 5: %+v, want %+v", *d, *c)
+	}
+	// Several builds behind one reference: each as alone.
+	o.Progress = nil
+	var builds []int
+	o.Scored = func(build int, _ Position) { builds = append(builds, build) }
+	all, err := CompareAll(t.Context(), reference, []*runtime.Model{reference, half, half}, text, o)
+	if err != nil || *all[0] != *same || *all[1] != *c || *all[2] != *c || len(builds) != 360 || builds[0] != 0 || builds[359] != 2 {
+		t.Errorf("%+v, %v, %v; want %+v and twice %+v", all, builds, err, *same, *c)
 	}
 	c, err = Compare(t.Context(), reference, half, text[:50], Options{Context: 16, Stride: 6})
 	if err != nil || c.Positions != 49 || c.Scoring != "strided" {

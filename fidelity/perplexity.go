@@ -18,7 +18,9 @@ type Options struct {
 	KV         runtime.KV // cache of the model; in a comparison of the build, the reference keeps float32
 
 	Progress func(done, windows int) // called after every window; may be nil
-	Scored   func(p Position)        // called for every position of a comparison, in the order of the text; may be nil
+
+	// Scored is called for every position of a comparison with the number of the build, for each in the order of the text. It may be nil.
+	Scored func(build int, p Position)
 }
 
 // Position is what a comparison finds out about one scored token.

@@ -119,10 +119,11 @@ func TestDetails(t *testing.T) {
 }
 
 // Every line of the table is reached or is the last of its class; every path argues for itself, and its bits are those of its grid:
-// four, a scale in bfloat16 for a group, and a zero point of 4 bits, or in bfloat16, or none.
+// four, a scale in bfloat16 for a group, and a zero point of 4 bits, or in bfloat16, or none. Those of llama.cpp are of a whole file: Q4_K_M of
+// Spark-X2.5-1.7B has 1,102,073,856 bytes of tensors for 1,707,657,216 weights.
 func TestRules(t *testing.T) {
 	bits := map[string]float64{"npu-w8a16": 8, "cuda-bf16": 16, "cuda-fp16": 16, "vllm-gpu-gptq": 4.15625, "vllm-gpu-awq": 4.15625, "vllm-awq-w4a8": 4.15625,
-		"vllm-gptq": 4.15625, "vllm-awq": 4.15625, "vllm-compressed-tensors": 4.125, "cpu_int4-g128": 4.25, "cpu_int4-g64": 4.5, "gguf-q4_k_m": 4.5}
+		"vllm-gptq": 4.15625, "vllm-awq": 4.15625, "vllm-compressed-tensors": 4.125, "cpu_int4-g128": 4.25, "cpu_int4-g64": 4.5, "gguf-q4_k_m": 5.16}
 	seen := map[string]bool{}
 	for i, x := range rules {
 		if x.why == "" || len(x.paths) == 0 {
@@ -130,10 +131,13 @@ func TestRules(t *testing.T) {
 		}
 		for _, y := range x.paths {
 			seen[y.Name] = true
-			if len(y.Rationale) < 40 || y.Runs == "" || y.Bits != bits[y.Name] || y.Command == "" != (y.Format == "float") {
+			if len(y.Rationale) < 40 || y.Notes == "" || y.Runs == "" || y.Bits != bits[y.Name] || y.Command == "" != (y.Format == "float") {
 				t.Errorf("line %d: %+v", i, y)
 			}
 		}
+	}
+	if !strings.Contains(graph.Notes, "calibration") {
+		t.Error("a phone's build has to be calibrated, and its notes do not say so")
 	}
 	if len(seen) != len(bits) {
 		t.Errorf("%d paths, want %d", len(seen), len(bits))

@@ -50,6 +50,7 @@ type Path struct {
 	Zero      string  `json:"zero"`
 	Runs      string  `json:"runs_on"`
 	Rationale string  `json:"rationale"`
+	Notes     string  `json:"notes"`    // what else to know
 	Verified  string  `json:"verified"` // by what; "" if by nothing
 	Command   string  `json:"command"`
 }
@@ -61,30 +62,42 @@ func bits(g int, zero float64) float64 { return 4 + (16+zero)/float64(g) }
 var (
 	tried = "vLLM 0.32 on AVX-512, log-probabilities against a float32 run of the weights"
 	graph = Path{"npu-w8a16", "npu", 8, 0, "symmetric", "Qualcomm's Hexagon NPU",
-		"int8 weights with 16-bit activations are what a phone's NPU multiplies at full speed without a loss that shows", "", "export MODEL --target npu"}
+		"int8 weights with 16-bit activations are what a phone's NPU multiplies at full speed without a loss that shows",
+		"ranges come from calibration: give export --calib text like that of later use; 8-bit activations lose everything, and 4-bit weights gain no time", "", "export MODEL --target npu"}
 	bf16 = Path{"cuda-bf16", "float", 16, 0, "", "vLLM or transformers with CUDA",
-		"the GPU multiplies bfloat16 itself, so the checkpoint as it is loses nothing; quantize only if it does not fit", "", ""}
+		"the GPU multiplies bfloat16 itself, so the checkpoint as it is loses nothing; quantize only if it does not fit", whole, "", ""}
 	fp16 = Path{"cuda-fp16", "float", 16, 0, "", "vLLM or transformers with CUDA",
-		"the GPU has half floats and no bfloat16: load the checkpoint as float16; quantize only if it does not fit", "", ""}
+		"the GPU has half floats and no bfloat16: load the checkpoint as float16; quantize only if it does not fit", whole, "", ""}
 	gpuGPTQ = Path{"vllm-gpu-gptq", "gptq", bits(128, 4), 128, "symmetric", "vLLM with CUDA, Marlin",
-		"a quarter of the memory of bfloat16, by the kernels that vLLM has for 4-bit weights on a GPU", "", "quantize MODEL --format gptq --group 128 --target-loader vllm-gpu"}
+		"a quarter of the memory of bfloat16, by the kernels that vLLM has for 4-bit weights on a GPU", symmetric, "", "quantize MODEL --format gptq --group 128 --target-loader vllm-gpu"}
 	gpuAWQ = Path{"vllm-gpu-awq", "awq", bits(128, 4), 128, "integer", "vLLM with CUDA, Marlin",
-		"like GPTQ, with a zero point in every group, which loses a little less in the same number of bits", "", "quantize MODEL --format awq --group 128 --target-loader vllm-gpu"}
+		"like GPTQ, with a zero point in every group, which loses a little less in the same number of bits", oneSetting, "", "quantize MODEL --format awq --group 128 --target-loader vllm-gpu"}
 	w4a8 = Path{"vllm-awq-w4a8", "awq", bits(128, 4), 128, "integer", "vLLM on a CPU with AMX",
-		"with AMX vLLM computes 4-bit layers with int8 activations, and a grid with zero points loses less than one without", "", "quantize MODEL --format awq --group 128"}
+		"with AMX vLLM computes 4-bit layers with int8 activations, and a grid with zero points loses less than one without",
+		"for bfloat16 activations, while VLLM_CPU_INT4_W4A8 is not 0; quantize the head too, a head in bfloat16 takes a large part of a step", "", "quantize MODEL --format awq --group 128"}
 	gptq = Path{"vllm-gptq", "gptq", bits(128, 4), 128, "symmetric", "vLLM on a CPU",
-		"symmetric weights for stock vLLM, which takes them in the same kernels as those with zero points", tried, "quantize MODEL --format gptq --group 128"}
+		"symmetric weights for stock vLLM, which takes them in the same kernels as those with zero points", symmetric, tried, "quantize MODEL --format gptq --group 128"}
 	awq = Path{"vllm-awq", "awq", bits(128, 4), 128, "integer", "vLLM on a CPU",
-		"for stock vLLM, which does not know cpu_int4: integer zero points, next best in the same number of bits", tried, "quantize MODEL --format awq --group 128"}
+		"for stock vLLM, which does not know cpu_int4: integer zero points, next best in the same number of bits", vectors, tried, "quantize MODEL --format awq --group 128"}
 	packed = Path{"vllm-compressed-tensors", "compressed-tensors", bits(128, 0), 128, "symmetric", "vLLM on a CPU",
-		"for stock vLLM with single modules in other settings, and no zero points to store", tried, "quantize MODEL --format compressed-tensors --group 128"}
+		"for stock vLLM with single modules in other settings, and no zero points to store", vectors, tried, "quantize MODEL --format compressed-tensors --group 128"}
 	fork128 = Path{"cpu_int4-g128", "cpu_int4", bits(128, 16), 128, "float", "the vLLM-Omni fork on a CPU",
-		"a float zero per group loses least of all 4-bit grids, and the embedding is quantized too, so fewest bytes are read", "", "quantize MODEL --format cpu_int4 --group 128"}
+		"a float zero per group loses least of all 4-bit grids, and the embedding is quantized too, so fewest bytes are read", fork, "", "quantize MODEL --format cpu_int4 --group 128"}
 	fork64 = Path{"cpu_int4-g64", "cpu_int4", bits(64, 16), 64, "float", "the vLLM-Omni fork on a CPU",
-		"a float zero in groups of 64 loses least of all builds here, for a quarter of a bit more per weight", "", "quantize MODEL --format cpu_int4 --group 64"}
-	llama = Path{"gguf-q4_k_m", "gguf", 4.5, 32, "float", "llama.cpp on anything",
-		"for who runs llama.cpp: most of the matrices in Q4_K, those that cost most in Q6_K, which makes the file larger", "sizes and losses of llama-quantize's files, docs/gguf.md",
+		"a float zero in groups of 64 loses least of all builds here, for a quarter of a bit more per weight", fork, "", "quantize MODEL --format cpu_int4 --group 64"}
+	llama = Path{"gguf-q4_k_m", "gguf", 5.16, 32, "float", "llama.cpp on anything",
+		"for who runs llama.cpp: most of the matrices in Q4_K, those that cost most in Q6_K, which makes the file larger",
+		"the bits are those of the whole file of a model of 1.7 billion weights; blocks of Q4_K alone have 4.5", "sizes and losses of llama-quantize's files, docs/gguf.md",
 		"quantize MODEL --format gguf --type q4_k_m"}
+)
+
+// What several paths have to be said of.
+const (
+	whole      = "weights take two bytes each; where they do not fit, 4 bits take a quarter"
+	symmetric  = "vLLM refuses 4-bit GPTQ with zero points: those need awq or compressed-tensors"
+	oneSetting = "one group size for all modules"
+	vectors    = "without AMX vLLM computes it with vectors: for one sequence of a small model that was no faster than bfloat16"
+	fork       = "stock vLLM does not read it; prefill_dequant and direct_dequant in its config trade memory against the speed of prompts"
 )
 
 // rules is the table: the first line that fits decides. Its first path is the choice, the others are alternatives.
@@ -103,6 +116,7 @@ var rules = []struct {
 	{CUDADiscrete, "", nil, false, "a GPU without bfloat16, as far as is known, needs no quantization", []Path{fp16, gpuGPTQ, gpuAWQ, llama}},
 	{ARM64CPU, Fidelity, nil, false, "least loss; not measured on Arm", []Path{fork64, llama}},
 	{ARM64CPU, "", nil, false, "fewest bytes; not measured on Arm", []Path{fork128, llama}},
+	// What counts is int8 in tiles: amx_bf16 alone would not do.
 	{X86CPU, Speed, []string{"amx_tile", "amx_int8"}, false, "AMX multiplies int8 several times faster than vectors do", []Path{w4a8, gptq, fork64, llama}},
 	{X86CPU, Fidelity, []string{"avx2"}, false, "least loss", []Path{fork64, awq, packed, llama}},
 	{X86CPU, "", []string{"avx2"}, false, "fewest bytes, for decoding waits for memory", []Path{fork128, awq, packed, llama}},

@@ -141,6 +141,7 @@ func printProbe(cmd *cobra.Command, p *probe.Profile, s *probe.Selection, here b
 	printPath := func(name string, x probe.Path) {
 		line(name, "%s, %.6g bits per weight, %s", x.Name, x.Bits, x.Runs)
 		line("", "%s", x.Rationale)
+		line("", "%s", x.Notes)
 		line("", "verified: %s", cmp.Or(x.Verified, "no"))
 		if x.Command != "" {
 			line("", "%s", x.Command)

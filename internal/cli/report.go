@@ -65,6 +65,7 @@ type reporting struct {
 	reference *runner // nil: nothing is measured
 	original  *build.Build
 	ids       []int32 // of the text; nil: nothing is measured on it
+	waiting   []waiting
 }
 
 func runReport(cmd *cobra.Command, args []string, o *reportOptions) error {
@@ -144,6 +145,7 @@ func (x *reporting) gather(args []string) error {
 	if x.reference != nil {
 		defer x.reference.close()
 	}
+	defer x.drop()
 	for _, arg := range args {
 		if _, err := os.Stat(filepath.Join(arg, npu.ReportFile)); err == nil {
 			if err := x.export(arg); err != nil {
@@ -154,6 +156,9 @@ func (x *reporting) gather(args []string) error {
 		if err := x.open(arg); err != nil {
 			return err
 		}
+	}
+	if err := x.measure(); err != nil {
+		return err
 	}
 	x.finish()
 	return nil
@@ -190,17 +195,22 @@ func (x *reporting) demo() error {
 	if err != nil {
 		return err
 	}
-	defer b.close()
 	if x.reference, err = newRunner(original, demoName, runtime.KVF32, runtime.Config{Threads: x.threads, CPUs: x.cpu}); err != nil {
+		b.close()
 		return err
 	}
 	defer x.reference.close()
 	x.against = builtinText
 	if err := x.language(); err != nil {
+		b.close()
 		return err
 	}
 	defer x.finish()
-	return x.build(b.build, b)
+	defer x.drop()
+	if err := x.build(b.build, b); err != nil {
+		return err
+	}
+	return x.measure()
 }
 
 // openReference loads the float model and the text, if they are given.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"nibble/fidelity"
 	"nibble/npu"
 	"nibble/report"
+	"nibble/runtime"
 )
 
 // open adds a build that an argument names.
@@ -35,60 +37,106 @@ func (x *reporting) open(arg string) error {
 		defer b.Set.Close()
 		return x.build(b, &runner{name: name, build: b})
 	}
+	if len(x.waiting) > 0 && !roomFor(b) {
+		if err := x.measure(); err != nil {
+			b.Set.Close()
+			return err
+		}
+	}
 	r, err := newRunner(b, name, x.kv, x.config())
 	if err != nil {
 		b.Set.Close()
 		return err
 	}
-	defer r.close()
 	return x.build(b, r)
 }
 
-// build adds a build; r has a model if there is a text.
+// roomFor reports whether free memory holds a build twice: its weights, and what it takes to measure it.
+func roomFor(b *build.Build) bool {
+	room, known := availableMemory()
+	for _, t := range b.Set.Tensors() {
+		room -= 2 * t.Bytes()
+	}
+	return !known || room > 0
+}
+
+// build adds a build; r has a model if there is a text, and is then closed when it is measured.
 func (x *reporting) build(b *build.Build, r *runner) error {
+	y := new(report.Build)
+	if x.ids != nil {
+		x.waiting = append(x.waiting, waiting{r, y})
+	}
 	made, err := ownReport(b)
 	if err != nil {
 		return err
 	}
-	y := report.NewBuild(r.name, b, made)
+	*y = *report.NewBuild(r.name, b, made)
 	x.report.Builds = append(x.report.Builds, y)
 	if made == nil {
 		x.report.Missing = append(x.report.Missing, r.name+": how it was made; there is no report of ours beside it.")
 	}
-	if x.original != nil {
-		missing, err := y.Compare(x.cmd.Context(), b, x.original)
-		if err != nil {
-			return inputError(err)
-		}
-		x.report.Missing = append(x.report.Missing, missing...)
-	}
-	if x.ids == nil {
+	if x.original == nil {
 		return nil
 	}
-	y.Measured, err = x.measure(r)
-	return err
+	missing, err := y.Compare(x.cmd.Context(), b, x.original)
+	x.report.Missing = append(x.report.Missing, missing...)
+	return inputError(err)
 }
 
-// measure runs the text through the reference and a build.
-func (x *reporting) measure(b *runner) (*report.Measured, error) {
-	context := x.windowContext(x.reference, b)
-	if err := cmp.Or(x.windowing.check(context), enough(x.ids, context), inputError(fidelity.Compatible(x.reference.Model, b.Model)),
-		x.fit(x.cmd, context, x.reference, b)); err != nil {
-		return nil, err
+// waiting is a loaded build that is to be measured.
+type waiting struct {
+	*runner
+	build *report.Build
+}
+
+// measure runs the text once through the reference, and beside it through all builds that wait, and closes those.
+func (x *reporting) measure() error {
+	defer x.drop()
+	if len(x.waiting) == 0 {
+		return nil
 	}
-	collect := report.NewCollector(x.ids, context, func(ids []int32) (string, error) { return x.reference.tokenizer.Decode(ids, false) })
-	c, err := fidelity.Compare(x.cmd.Context(), x.reference.Model, b.Model, x.ids, fidelity.Options{Context: context, Stride: x.stride, MaxWindows: x.maxWindows,
-		Front: x.reference.front, KV: b.kv, Progress: windowProgress(x.cmd, x.quiet), Scored: collect.Add})
+	models := []*runner{x.reference}
+	for _, b := range x.waiting {
+		models = append(models, b.runner)
+	}
+	context := x.windowContext(models...)
+	if err := cmp.Or(x.windowing.check(context), enough(x.ids, context), x.fit(x.cmd, context, models...)); err != nil {
+		return err
+	}
+	var builds []*runtime.Model
+	var collected []*report.Collector
+	for _, b := range x.waiting {
+		if err := fidelity.Compatible(x.reference.Model, b.Model); err != nil {
+			return inputError(fmt.Errorf("%s: %w", b.name, err))
+		}
+		builds = append(builds, b.Model)
+		collected = append(collected, report.NewCollector(x.ids, context, func(ids []int32) (string, error) { return x.reference.tokenizer.Decode(ids, false) }))
+	}
+	list, err := fidelity.CompareAll(x.cmd.Context(), x.reference.Model, builds, x.ids, fidelity.Options{Context: context, Stride: x.stride, MaxWindows: x.maxWindows,
+		Front: x.reference.front, KV: x.kv, Progress: windowProgress(x.cmd, x.quiet), Scored: func(build int, p fidelity.Position) { collected[build].Add(p) }})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	name := "the demo's text"
 	if x.text != "" {
 		name = filepath.Base(x.text)
 	}
-	x.report.Text = &report.Text{Name: name, Tokens: len(x.ids), Context: context, Stride: stride(x.stride, context), Windows: c.Windows,
+	x.report.Text = &report.Text{Name: name, Tokens: len(x.ids), Context: context, Stride: stride(x.stride, context), Windows: list[0].Windows,
 		Activations: x.activations, KV: x.cache}
-	return collect.Measured(c)
+	for i, c := range list {
+		if x.waiting[i].build.Measured, err = collected[i].Measured(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop closes the builds that wait.
+func (x *reporting) drop() {
+	for _, b := range x.waiting {
+		b.close()
+	}
+	x.waiting = nil
 }
 
 // ownReport reads the report beside a build, nil if there is none.
