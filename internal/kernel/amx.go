@@ -193,7 +193,7 @@ func (w *tileWork) prepare(p *Product, t *tiled, form tileForm, first, end int, 
 	}
 }
 
-// values makes float32 of the values of a group, or of nil that many times missing.
+// values makes float32 of the values of a group, or missing in their place where there are none.
 func (t *tiled) values(dst []float32, values []byte, f Float, at int, missing float32) {
 	if values != nil {
 		t.widen[f](&dst[0], &values[at*f.Size()])
