@@ -49,9 +49,9 @@ kernels:
 
 # AMX on a processor without it, which must have AVX-512 with VNNI and BF16: two disassemblers, LLVM and Bochs judge the instructions, an
 # emulator runs what uses them. Needs gcc, objdump, llvm-objdump-14 and llc-14 (Debian: gcc, binutils, llvm-14), and Bochs 3, which it
-# puts into a folder of its own. Every number of tokens, rows and groups, some 100,000 products: make amx SWEEP=-sweep
+# puts into a folder of its own once. Every number of tokens, rows and groups, some 100,000 products: make amx SWEEP=-sweep
 SWEEP =
-export BOCHS ?= $(CURDIR)/bin/bochs
+export BOCHS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nibble/bochs
 $(BOCHS)/bochs:
 	internal/kernel/amx/metal/install.sh $(BOCHS)
 

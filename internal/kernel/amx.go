@@ -38,7 +38,8 @@ func AMX() (usable bool, reason string) { return amxUsable, amxReason }
 
 // tileTokens is the fewest tokens for which tiles are used. Of 128 columns of a panel, the vectors take 32 cycles a token at best. Up to
 // sixteen tokens on tiles take four dot products and two stores of 16 cycles each, and 4-bit codes 80 more to be unpacked: as much as
-// three tokens, or five and a half. But up to eight tokens read their weights from memory, which bounds both, and the vectors
+// three tokens, or five and a half. Of bfloat16 the vectors take 128 cycles a token, and up to sixteen on tiles eight dot products and
+// two stores, as much as one and a quarter. But up to eight tokens read their weights from memory, which bounds both, and the vectors
 // need no unpacking then.
 const tileTokens = direct + 1
 
@@ -192,7 +193,7 @@ func (w *tileWork) prepare(p *Product, t *tiled, form tileForm, first, end int, 
 	}
 }
 
-// values makes float32 of the values of a group, or of nil that many times missing.
+// values makes float32 of the values of a group, or missing in their place where there are none.
 func (t *tiled) values(dst []float32, values []byte, f Float, at int, missing float32) {
 	if values != nil {
 		t.widen[f](&dst[0], &values[at*f.Size()])

@@ -196,6 +196,7 @@ func TestTileModel(t *testing.T) {
 		{"4-bit g32, float zero", fused, 32, "171 19 %"},
 		{"8-bit g128", eight, 128, "164 78 %"},
 		{"4-bit g128 by bfloat16", a16, 128, "264 97 %"},
+		{"4-bit g32 by bfloat16", a16, 32, "130 49 %"},
 		{"bfloat16", bf16, 128, "256 100 %"},
 	} {
 		cycles, _ := c.loop.bound(c.columns)

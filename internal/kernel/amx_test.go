@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -128,4 +130,49 @@ func TestFusedBiases(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Threads that multiply at the same time, while the garbage collector stops them over and over, do not meet each other's tiles.
+func TestTilesOfManyThreads(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 33))
+	const tokens = 33
+	stop := make(chan struct{})
+	var group, collector sync.WaitGroup
+	collector.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	})
+	for i := range 6 {
+		bits, steps := 4+4*(i%2), slices.Repeat([]int{16, 3 + i}, 2)
+		c := randomPanels(r, bits, tokens, steps, []string{"symmetric", "integer", "float"}[i%3], BFloat16)
+		c.asInt8(tokens)
+		group.Go(func() {
+			var want []float32
+			for range 10 {
+				multiply(&c.Product, bits, true, tokens)
+				got := slices.Clone(c.Y[:tokens*PanelRows])
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("product %d: other results in another round", i)
+				}
+			}
+			for _, k := range []int{0, 32, 32*PanelRows + 31} { // the first product is right, too
+				exact, size := c.exact(k%PanelRows, k/PanelRows, true)
+				if d := math.Abs(float64(want[k]) - exact); d > size*140*0x1p-24 {
+					t.Errorf("product %d: result %d is %v, want %v", i, k, want[k], exact)
+				}
+			}
+		})
+	}
+	group.Wait()
+	close(stop)
+	collector.Wait()
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What boot.S knows.
@@ -185,7 +186,9 @@ func (m *machine) run(t *testing.T, bochs, dir string, start []byte) {
 	// Bochs wants a terminal, which script has. How it ends says nothing.
 	cmd := exec.Command("script", "-qec", fmt.Sprintf("timeout -k 2 120 %s/bochs -q -f %s", bochs, at("config")), os.DevNull)
 	cmd.Env = append(os.Environ(), "TERM=vt100")
+	began := time.Now()
 	out, err := cmd.CombinedOutput()
+	took := time.Since(began)
 	image, readErr := os.ReadFile(at("disk"))
 	if readErr != nil {
 		t.Fatal(readErr)
@@ -195,7 +198,7 @@ func (m *machine) run(t *testing.T, bochs, dir string, start []byte) {
 		log, _ := os.ReadFile(at("log"))
 		t.Fatalf("not finished: %v, %.500q, %s", err, out, log[max(0, len(log)-2000):])
 	}
-	t.Logf("%d calls, %d KiB; EDX of CPUID.7 %#x", len(m.records), len(left)/1024, le.Uint32(left[32:]))
+	t.Logf("%d calls, %d KiB, %v; EDX of CPUID.7 %#x", len(m.records), len(left)/1024, took, le.Uint32(left[32:]))
 	for i, r := range m.records {
 		at := left[records+i*recordSize:]
 		if got := le.Uint64(at[88:]); got != r.exception {
