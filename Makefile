@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels amx oracle manifests arm64 fuzz-short faults lint interop browser docs bench bench-go bench-model fidelity dist ci
+.PHONY: build generate test demo race purego kernels amx oracle manifests arm64 fuzz-short faults lint interop browser docs bench bench-go bench-model llama fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
