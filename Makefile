@@ -126,6 +126,7 @@ bench-go:
 bench-model:
 	$(GO) run ./internal/benchmodel -o $${DIR:-/tmp/nibble-bench-1.1b}
 
+# Also a bill of materials and a container image.
 dist:
 	GO=$(GO) ./scripts/dist.sh
 
