@@ -15,6 +15,7 @@ type File interface {
 	Value(key string) (any, bool)
 	Lookup(name string) (gguf.Tensor, bool)
 	ReadAt(name string, p []byte, off int64) error
+	BigEndian() bool
 }
 
 // model is what a checkpoint calls an architecture of GGUF.
@@ -355,6 +356,9 @@ func (c *config) factors(name string) []float32 {
 	}
 	raw, values := make([]byte, t.Bytes), make([]float32, t.Shape[0])
 	err := c.file.ReadAt(name, raw, 0)
+	if err == nil && c.file.BigEndian() {
+		err = t.Type.Swap(raw)
+	}
 	if err == nil {
 		err = t.Type.Decode(values, raw)
 	}

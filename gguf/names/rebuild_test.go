@@ -24,6 +24,9 @@ func (m metadata) Value(key string) (any, bool) {
 func (m metadata) Lookup(string) (gguf.Tensor, bool)  { return gguf.Tensor{}, false }
 func (m metadata) ReadAt(string, []byte, int64) error { return nil }
 
+// BigEndian is of no matter to values.
+func (m metadata) BigEndian() bool { return false }
+
 // A tokenizer that goes into a file and comes back gives the same entries again.
 func TestTokenizersInverse(t *testing.T) {
 	config := []byte(`{"bos_token": "<|end|>", "eos_token": "a", "pad_token": "ab"}`)
