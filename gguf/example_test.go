@@ -36,7 +36,7 @@ func Example() {
 		weights[i] = float32(i) / 31
 	}
 	raw := make([]byte, block.Q8_0.Bytes())
-	err = block.Q8_0.Encode(raw, weights, nil) // nil: all errors count alike
+	err = block.Q8_0.Encode(raw, weights, nil)                                                                    // nil: all errors count alike
 	if err := errors.Join(err, w.WriteAt("blk.0.ffn_down.weight", raw, int64(len(raw))), w.Close()); err != nil { // the second row
 		fmt.Println(err)
 		return
