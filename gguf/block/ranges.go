@@ -67,14 +67,23 @@ func (r *ranges) neighbours(x *choice, j int) float64 {
 	sc, mn := x.sc[j], x.mn[j]
 	least := 0.0 // of zeros
 	x.sc[j], x.mn[j] = 0, 0
+	better := func(t *sums, s, m float64) {
+		if loss := t.loss(g, x.d*s, x.dmin*m); loss < least {
+			least, x.sc[j], x.mn[j] = loss, s, m
+		}
+	}
 	for s := max(sc-1, 0); s <= min(sc+1, r.top); s++ {
-		for m := max(mn-1, 0); m <= min(mn+1, r.top); m++ {
-			t := sums{}
+		first, last := max(mn-1, 0), min(mn+1, r.top)
+		t := &g.tries
+		for m := first; m <= last && s > 0; m++ {
+			t.add(x.d*s, x.dmin*m)
+		}
+		list := t.empty(g)
+		for m := first; m <= last; m++ {
 			if s > 0 {
-				t = g.sums(x.d*s, x.dmin*m)
-			}
-			if loss := t.loss(g, x.d*s, x.dmin*m); loss < least {
-				least, x.sc[j], x.mn[j] = loss, s, m
+				better(&list[int(m-first)], s, m)
+			} else {
+				better(&sums{}, s, m)
 			}
 		}
 	}
@@ -113,9 +122,14 @@ func (r *ranges) integers(x *choice, j int) float64 {
 	sc, mn := x.sc[j], x.mn[j]
 	least := 0.0 // of zeros
 	x.sc[j], x.mn[j], r.sums[j] = 0, 0, sums{}
-	for s := max(sc-1, 1); s <= min(sc+1, r.top); s++ {
+	near := &g.tries
+	first := max(sc-1, 1)
+	for s := first; s <= min(sc+1, r.top); s++ {
+		near.add(x.d*s, x.dmin*mn)
+	}
+	for i, t := range near.empty(g) {
+		s := first + float64(i)
 		scale := x.d * s
-		t := g.sums(scale, x.dmin*mn)
 		m := r.share((float64(scale*t.q)-g.sumCW)/g.sumC, x.dmin)
 		if loss := t.loss(g, scale, x.dmin*m); loss < least {
 			least, x.sc[j], x.mn[j], r.sums[j] = loss, s, m, t

@@ -77,11 +77,16 @@ func (r *scales) improve(x *choice) {
 func (r *scales) integer(x *choice, j int) (least float64, sums sums) {
 	sc := x.sc[j]
 	x.sc[j] = 0
+	near := &r.groups[j].tries
+	var list [3]float64
 	for s := max(sc-1, -r.top); s <= min(sc+1, r.top-1); s++ {
-		if s == 0 {
-			continue
+		if s != 0 {
+			list[near.n] = s
+			near.add(x.d*s, 0)
 		}
-		t := r.groups[j].sums(x.d*s, 0)
+	}
+	for i, t := range near.empty(&r.groups[j]) {
+		s := list[i]
 		if loss := t.loss(&r.groups[j], x.d*s, 0); loss < least {
 			least, sums, x.sc[j] = loss, t, s
 		}

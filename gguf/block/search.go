@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"nibble/internal/half"
+	"nibble/internal/kernel"
 )
 
 // group is a run of weights with one scale, the importance of each, and what the searches need of them.
@@ -14,6 +15,7 @@ type group struct {
 	memory       [3][32]float64
 	values       *grid
 	scale, floor float64 // what a search found: w ≈ scale·q − floor
+	tries        tries
 }
 
 // load takes over the weights of a group, at most 32, with the importance of each, nil if all count alike.
@@ -108,6 +110,40 @@ func (g *group) sums(scale, floor float64) (s sums) {
 	return s
 }
 
+// tries are ways to encode a group that are compared: up to eight at a time.
+type tries struct {
+	lines        kernel.Lines
+	n            int
+	scale, floor [8]float64
+	list         [8]sums
+}
+
+// add adds a way, and reports whether there is room for no more.
+func (t *tries) add(scale, floor float64) (full bool) {
+	t.lines.Set(t.n, scale, floor)
+	t.scale[t.n], t.floor[t.n] = scale, floor
+	t.n++
+	return t.n == len(t.list)
+}
+
+// empty encodes a group in every way, and forgets them; their sums are in the order in which they came.
+func (t *tries) empty(g *group) []sums {
+	list := t.list[:t.n]
+	if t.n == 1 || g.values.levelled() {
+		for i := range list {
+			list[i] = g.sums(t.scale[i], t.floor[i])
+		}
+	} else if t.n > 1 {
+		t.lines.Sums(g.w, g.c, g.cw, g.values.lo, g.values.hi)
+		for i := range list {
+			s := &list[i]
+			s.q, s.qq, s.qw = t.lines.At(i)
+		}
+	}
+	t.n = 0
+	return list
+}
+
 // loss returns Σc(ŵ − w)² of a group for w ≈ scale·q − floor, less Σcw², for any scale and floor.
 func (s *sums) loss(g *group, scale, floor float64) float64 {
 	return float64(scale*(float64(scale*s.qq)-2*s.qw)) + float64(floor*(float64(floor*g.sumC)+2*g.sumCW-float64(2*scale*s.q)))
@@ -146,12 +182,20 @@ func (g *group) fitScale(reach []float64) {
 	if most == 0 {
 		return
 	}
-	for _, r := range reach {
-		s := g.sums(most/r, 0)
-		if gain, scale, _ := s.fit(g, none); gain > best {
-			best, g.scale = gain, scale
+	t := &g.tries
+	compare := func() {
+		for _, s := range t.empty(g) {
+			if gain, scale, _ := s.fit(g, none); gain > best {
+				best, g.scale = gain, scale
+			}
 		}
 	}
+	for _, r := range reach {
+		if t.add(most/r, 0) {
+			compare()
+		}
+	}
+	compare()
 	g.refine(none, best)
 }
 
@@ -169,6 +213,14 @@ func (g *group) fitLine(top float64, factors []float64, f floors) {
 		return
 	}
 	best := math.Inf(-1)
+	t := &g.tries
+	compare := func() {
+		for _, s := range t.empty(g) {
+			if gain, scale, floor := s.fit(g, f); gain > best && scale > 0 {
+				best, g.scale, g.floor = gain, scale, floor
+			}
+		}
+	}
 	for _, p := range factors {
 		for _, r := range factors {
 			low := middle + float64((lo-middle)*r)
@@ -176,12 +228,12 @@ func (g *group) fitLine(top float64, factors []float64, f floors) {
 			if step <= 0 {
 				continue
 			}
-			s := g.sums(step, -low)
-			if gain, scale, floor := s.fit(g, f); gain > best && scale > 0 {
-				best, g.scale, g.floor = gain, scale, floor
+			if t.add(step, -low) {
+				compare()
 			}
 		}
 	}
+	compare()
 	g.refine(f, best)
 }
 
