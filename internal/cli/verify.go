@@ -33,7 +33,7 @@ func newVerifyCommand() *cobra.Command {
 weight from the tensors; look for what a server would misread, and ask whether the target loader takes it. Everything that
 is not as quantization_report.json says is one line, and the exit code is then 4. A build is a folder, or a GGUF file that has its
 report beside it.`,
-		Example: `  quantize verify demo-gptq-g128                          # what quantize --format gptq has made
+		Example: `  quantize verify ./demo-awq-g128                        # what quantize without flags has written
   quantize verify ./llama-gptq --source ./Llama-3.2-1B   # where the original is now
   quantize verify ./model-q4_k_m.gguf --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
