@@ -38,8 +38,9 @@ def parts(name, suffix=""):
     whole = os.path.join(folder, name + suffix + ".onnx")
     if os.path.exists(whole):
         return [session(whole)]
-    n = len(glob.glob(os.path.join(folder, name + "_*_of_*.onnx")))
-    return [session(os.path.join(folder, f"{name}_{i + 1}_of_{n}.onnx")) for i in range(n)]
+    n = len(glob.glob(os.path.join(folder, f"{name}_*_of_*{suffix}.onnx")))
+    n = n // 2 if suffix == "" and glob.glob(os.path.join(folder, "*_of_*_float.onnx")) else n
+    return [session(os.path.join(folder, f"{name}_{i + 1}_of_{n}{suffix}.onnx")) for i in range(n)]
 
 
 def slots(base, past):
@@ -168,15 +169,16 @@ if equal and not np.array_equal(got, trace["codes"]):
 # Elsewhere ties fall differently here and there, which spreads through the layers, but is small beside what quantization does.
 if abs(lost - simulated) > 0.5 or apart < min(lost + 6, 55):
     sys.exit(f"{folder}: the simulation does not predict ONNX Runtime")
-if os.path.exists(os.path.join(folder, "decode_float.onnx")):
+floats = sorted(glob.glob(os.path.join(folder, "*_float.onnx")))
+if floats:
     aimet = chain("_float", False)
     same = sqnr(trace["float"], aimet)
     print(f"{folder}: the float graph is {same:.1f} dB from the float model")
     if same < 50:  # LpNormalization has no epsilon
         sys.exit("the float graph is another model")
-    for name in ["prefill", "decode"]:
-        check = json.load(open(os.path.join(folder, name + "_float.encodings")))
-        graph = onnx.load(os.path.join(folder, name + "_float.onnx"), load_external_data=False).graph
+    for path in floats:
+        check = json.load(open(path.removesuffix(".onnx") + ".encodings"))
+        graph = onnx.load(path, load_external_data=False).graph
         known = {i.name: list(i.dims) for i in graph.initializer}
         tensors = {o for n in graph.node for o in n.output} | {i.name for i in graph.input}
         assert check["version"] == "1.0.0" and set(check) == {"version", "activation_encodings", "param_encodings", "quantizer_args", "excluded_layers"}

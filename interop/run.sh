@@ -66,6 +66,6 @@ done <<'E'
 ../runtime/testdata/golden/spark2_5 --calib random --context 32 --prefill 8 --decode 14 --style genai --shards 2
 - --context 256 --prefill 32 --scheme w4a16 --promote auto --norm rms --head-block 300 --style aimet
 ../runtime/testdata/golden/spark2_5 --calib random --context 24 --prefill 8 --decode 6 --style aimet
-../runtime/testdata/golden/spark2_5 --calib random --context 24 --prefill 8 --decode 6 --scheme w8a8 --shards 3
+../runtime/testdata/golden/spark2_5 --calib random --context 24 --prefill 8 --decode 6 --scheme w8a8 --shards 3 --style aimet
 ../runtime/testdata/golden/gemma3 --calib random --context 24 --prefill 8 --decode 6 --scheme w16a16 --norm rms --style aimet
 E

@@ -1,6 +1,9 @@
 package npu
 
-import "io"
+import (
+	"io"
+	"strings"
+)
 
 // The float graphs with AIMET's encodings, version 1.0.0, beside them: what Qualcomm's converters take. Real values are
 // scale·(q + offset) with q from 0 to 2^bw-1, so an offset is a negative zero point, and that of signed weights is -2^(bw-1).
@@ -39,15 +42,15 @@ type aimetEncoding struct {
 	Offset    []int32   `json:"offset"`
 }
 
-// WriteAIMET writes the float graphs with their encodings.
+// WriteAIMET writes the float graphs with their encodings, in the parts that the others have.
 func (x *Export) WriteAIMET(dir string) error {
-	graphs := x.Graphs()
-	store := NewStore(graphs[len(graphs)-1], nil, floatData)
-	for _, g := range graphs {
-		if err := x.file(dir, g.Name+floatSuffix, Emit(g, store, nil).Encode()); err != nil {
+	store := NewStore(NewGraph(x.Model, "decode", x.Options, 1), nil, floatData)
+	for _, s := range x.stages {
+		name := strings.TrimSuffix(s.file, ".onnx")
+		if err := x.file(dir, name+floatSuffix, Emit(s.graph, store, nil).Encode()); err != nil {
 			return err
 		}
-		if err := x.AddJSON(dir, g.Name+"_float.encodings", x.aimet(g)); err != nil {
+		if err := x.AddJSON(dir, name+"_float.encodings", x.aimet(s.graph)); err != nil {
 			return err
 		}
 	}
@@ -67,7 +70,7 @@ func (x *Export) aimet(g *Graph) *aimetFile {
 	}
 	for _, v := range g.Inputs {
 		if v.Class != Plain {
-			add(&f.Activations, v.Name, q.encoding(v))
+			add(&f.Activations, inputName(v), q.encoding(v))
 		}
 	}
 	for _, n := range g.Nodes {

@@ -12,6 +12,7 @@ import (
 // Calibration is how ranges are found.
 type Calibration struct {
 	RangeRule
+	Feedback bool // weights are rounded with error feedback, for which a byte a weight is kept
 	Threads  int
 	Progress func(done, all int)
 }
@@ -25,11 +26,11 @@ const pieces = 64
 // Calibrate runs sequences through the model in float and returns the grids of all activations of the graphs. It adds to the
 // options which norms need their epsilon.
 func Calibrate(ctx context.Context, m *Model, o *Options, s Scheme, sequences [][]int32, c Calibration) (*Quantizer, error) {
-	ranges, err := c.observe(ctx, m, o, sequences)
+	q := &Quantizer{Scheme: s, Encodings: map[string]Encoding{}, rounded: map[rounding]*rounded{}}
+	ranges, err := c.observe(ctx, m, o, q, sequences)
 	if err != nil {
 		return nil, err
 	}
-	q := &Quantizer{Scheme: s, Encodings: map[string]Encoding{}}
 	g := NewGraph(m, "ranges", *o, 1)
 	for _, n := range g.Nodes {
 		for _, v := range n.In {
@@ -128,7 +129,7 @@ func shrunk(x []float32, n int) bool {
 }
 
 // observe returns the ranges of all tensors by their encodings.
-func (c *Calibration) observe(ctx context.Context, m *Model, options *Options, sequences [][]int32) (map[string]*Range, error) {
+func (c *Calibration) observe(ctx context.Context, m *Model, options *Options, q *Quantizer, sequences [][]int32) (map[string]*Range, error) {
 	piece := pieces
 	for _, ids := range sequences {
 		piece = min(piece, len(ids))
@@ -144,6 +145,10 @@ func (c *Calibration) observe(ctx context.Context, m *Model, options *Options, s
 	g := NewGraph(m, "calibration", o, piece)
 	g.length = options.Context
 	p := &pass{ctx: ctx, graph: g, variants: []*Quantizer{nil}, threads: c.Threads, hidden: farBelow, progress: c.Progress}
+	if c.Feedback {
+		f := &feedback{model: m, scheme: &q.Scheme, threads: c.Threads, made: q.rounded}
+		p.inputs = f.take
+	}
 	seen, shrinks := make([][]*Range, len(sequences)), make([]map[string]bool, len(sequences))
 	left := headTokens
 	for i, ids := range sequences {

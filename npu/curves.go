@@ -37,15 +37,15 @@ func tanh(x float32) float32 {
 
 // e^x of what is not above 0 is 2^n times a polynomial of x - n·ln2, which is taken off in two parts.
 const (
-	log2e    = 1.44269504088896341
-	ln2High  = -6.93145752e-1
-	ln2Low   = -1.42860677e-6
-	rounding = 3 << 22
+	log2e     = 1.44269504088896341
+	ln2High   = -6.93145752e-1
+	ln2Low    = -1.42860677e-6
+	toInteger = 3 << 22
 )
 
 // reduced returns n and x - n·ln2.
 func reduced(x float32) (n int, rest float32) {
-	f := kernel.FMA(log2e, x, rounding) - rounding
+	f := kernel.FMA(log2e, x, toInteger) - toInteger
 	return int(f), kernel.FMA(f, ln2Low, kernel.FMA(f, ln2High, x))
 }
 

@@ -88,6 +88,11 @@ func (e *emitter) info(v *Value, name string) onnx.ValueInfo {
 // input declares an input. Floats are quantized first of all.
 func (e *emitter) input(v *Value) {
 	e.Inputs = append(e.Inputs, e.info(v, inputName(v)))
+	if e.q == nil && v.Crossing {
+		y := *v
+		y.Name = inputName(v)
+		e.alias[v] = &y
+	}
 	if e.q != nil && v.Class != Plain && !v.coded() {
 		e.quantize(v, v.Name)
 	}

@@ -21,6 +21,7 @@ type pass struct {
 	hidden   float32                        // what the mask has for keys that are not seen
 	look     func(l *lane, c int, v *Value) // called when all variants of a value are there; may be nil
 	progress func(done, all int)
+	inputs   func(n *Node, x []float32, rows int) error // called with the inputs of the first variant of every product with a weight; may be nil
 
 	last []int // node that uses a value last
 }
@@ -255,6 +256,9 @@ func (p *pass) product(at int) error {
 	s := p.graph.Tokens
 	conv := n.Op == "Conv" && s > 1
 	rows := len(runs) * s
+	if rows == 0 {
+		return nil
+	}
 	xs, ys := make([][]float32, len(p.variants)), make([][]float32, len(p.variants))
 	for v := range p.variants {
 		xs[v], ys[v] = make([]float32, rows*k), make([]float32, rows*cols)
@@ -268,6 +272,11 @@ func (p *pass) product(at int) error {
 			} else {
 				copy(xs[v][i*s*k:], x)
 			}
+		}
+	}
+	if p.inputs != nil {
+		if err := p.inputs(n, xs[0], rows); err != nil {
+			return err
 		}
 	}
 	if err := p.strips(n, xs, ys, rows); err != nil {

@@ -166,3 +166,35 @@ func TestLintData(t *testing.T) {
 		}
 	}
 }
+
+// The float graphs come in the parts that the others have: what one part makes the next takes, by the same name, and has an encoding there.
+func TestAIMETParts(t *testing.T) {
+	dir, x := written(t, Options{Context: 24, Prefill: 8})
+	x.Shards, x.stages = 2, nil
+	if err := x.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.WriteAIMET(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, graph := range []string{"prefill", "decode"} {
+		first := decode(t, filepath.Join(dir, graph+"_1_of_2_float.onnx")).Graph
+		second := decode(t, filepath.Join(dir, graph+"_2_of_2_float.onnx")).Graph
+		encodings, err := os.ReadFile(filepath.Join(dir, graph+"_2_of_2_float.encodings"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		crossing := 0
+		for _, in := range second.Inputs {
+			if slices.Contains(names(first.Outputs), in.Name) {
+				crossing++
+				if in.Type != onnx.Float || !strings.Contains(string(encodings), `"name": "`+in.Name+`"`) {
+					t.Errorf("%s: %s is %v, or has no encoding", graph, in.Name, in.Type)
+				}
+			}
+		}
+		if crossing == 0 {
+			t.Errorf("%s: nothing goes from one part to the next", graph)
+		}
+	}
+}

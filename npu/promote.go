@@ -44,7 +44,7 @@ func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantize
 		part := list[at:min(at+together, len(list))]
 		x := &tester{Test: t, q: q}
 		for _, c := range part {
-			x.others = append(x.others, &Quantizer{Scheme: q.Scheme, Encodings: q.Encodings, Hidden: q.Hidden,
+			x.others = append(x.others, &Quantizer{Scheme: q.Scheme, Encodings: q.Encodings, Hidden: q.Hidden, rounded: q.rounded,
 				only: func(name string) bool { return name == c.Name }})
 		}
 		lanes, err := x.lanes(m)
@@ -78,14 +78,7 @@ const (
 // Promote gives the most expensive matrices and caches twice the bits, as long as the weights grow little, and returns their
 // names. Activations stay: both sides of an operation have one type.
 func (q *Quantizer) Promote(m *Model, o Options, costs []Cost) []string {
-	weights := map[string]*Param{}
-	var all int64
-	for _, v := range NewGraph(m, "promotion", o, 1).values {
-		if v.Kind == Weight && !v.Param.Table {
-			weights[v.Param.Name] = v.Param
-			all += v.Param.Bytes(q.bits(v.Param))
-		}
-	}
+	weights, all := q.matrices(m, o)
 	left := int64(float64(all) * mostGrowth)
 	var names []string
 	for _, c := range costs {
@@ -94,10 +87,9 @@ func (q *Quantizer) Promote(m *Model, o Options, costs []Cost) []string {
 		}
 		switch p := weights[c.Name]; {
 		case p != nil && q.bits(p) < 16:
-			bits := 2 * q.bits(p)
-			if grows := p.Bytes(bits) - p.Bytes(q.bits(p)); grows <= left {
+			if grows := q.growth(p); grows <= left {
 				left -= grows
-				q.Raised[c.Name] = bits
+				q.Raised[c.Name] = 2 * q.bits(p)
 				names = append(names, c.Name)
 			}
 		case c.Kind == "cache":
@@ -105,6 +97,93 @@ func (q *Quantizer) Promote(m *Model, o Options, costs []Cost) []string {
 		}
 	}
 	return names
+}
+
+// matrices are those that can have more bits, by name, and all of their bytes.
+func (q *Quantizer) matrices(m *Model, o Options) (weights map[string]*Param, all int64) {
+	weights = map[string]*Param{}
+	for _, v := range NewGraph(m, "promotion", o, 1).values {
+		if v.Kind == Weight && !v.Param.Table {
+			weights[v.Param.Name] = v.Param
+			all += v.Param.Bytes(q.bits(v.Param))
+		}
+	}
+	return weights, all
+}
+
+// growth is how many bytes twice the bits of a matrix take.
+func (q *Quantizer) growth(p *Param) int64 { return p.Bytes(2*q.bits(p)) - p.Bytes(q.bits(p)) }
+
+// PromotionMargin is how many dB more than what is asked for are wanted on the text that shows what tensors cost.
+const PromotionMargin = 0.5
+
+// Promotion gives more bits step by step.
+type Promotion struct {
+	q       *Quantizer
+	model   *Model
+	costs   []Cost
+	weights map[string]*Param
+	noise   map[string]float64 // of a tensor alone, as a share of the logits' energy, with the bits that it has now
+	sum     float64
+	names   []string // of what was raised
+}
+
+// NewPromotion begins with what every tensor costs.
+func (q *Quantizer) NewPromotion(m *Model, o Options, costs []Cost) *Promotion {
+	p := &Promotion{q: q, model: m, costs: costs, noise: map[string]float64{}}
+	p.weights, _ = q.matrices(m, o)
+	for _, c := range costs {
+		p.noise[c.Name] = math.Pow(10, -float64(c.SQNR)/10)
+		p.sum += p.noise[c.Name]
+	}
+	return p
+}
+
+// To gives matrices and caches twice the bits, and again, where that takes most noise off for a byte, until the noise of all tensors,
+// each as large as it is alone, is so many dB below the logits, or nothing is left to be raised. It returns all that was raised so far.
+func (p *Promotion) To(target Decibel) []string {
+	for most := math.Pow(10, -float64(target)/10); p.sum > most; {
+		best, gain := "", 0.0
+		for _, c := range p.costs {
+			w, bytes := p.weights[c.Name], 1.0
+			switch {
+			case w != nil && p.q.bits(w) < 16:
+				bytes = float64(p.q.growth(w))
+			case c.Kind != "cache" || p.q.raised(p.model, c.Name):
+				continue
+			}
+			if g := p.noise[c.Name] / bytes; g > gain {
+				best, gain = c.Name, g
+			}
+		}
+		if best == "" {
+			break
+		}
+		bits := 8
+		if w := p.weights[best]; w != nil {
+			bits = p.q.bits(w)
+			p.q.Raised[best] = 2 * bits
+			p.names = append(p.names, best)
+		} else {
+			p.q.raiseCache(p.model, best, &p.names)
+		}
+		left := math.Ldexp(p.noise[best], -2*bits) // a step is 2^bits times smaller
+		p.sum += left - p.noise[best]
+		p.noise[best] = left
+	}
+	slices.Sort(p.names)
+	p.names = slices.Compact(p.names)
+	return p.names
+}
+
+// raised reports whether a cache has 16 bits.
+func (q *Quantizer) raised(m *Model, name string) bool {
+	for i := range m.layers {
+		if name == cacheEnc(i, "key") || name == cacheEnc(i, "value") {
+			return q.kv(i).Bits() == 16
+		}
+	}
+	return true
 }
 
 // raiseCache keeps both keys and values of a layer in 16 bits.

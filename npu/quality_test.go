@@ -3,6 +3,7 @@ package npu
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"nibble/build"
@@ -116,6 +117,70 @@ func TestPromote(t *testing.T) {
 	}
 	if after := measure(); after < before+0.3 {
 		t.Errorf("%.2f dB became %.2f dB by %v", before, after, names)
+	}
+}
+
+// A figure that 8-bit weights miss is reached with 16 bits for some of them, by way of what they cost alone.
+func TestPromotionTo(t *testing.T) {
+	m, err := NewModel(open(t, "llama-plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := NewScheme("w8a16", "uint8")
+	o := Options{Context: 24, Prefill: 8}
+	test := &Test{Sequences: [][]int32{sequenceOf(16, m.Vocab)}, Threads: 2}
+	q, err := Calibrate(t.Context(), m, &o, s, test.Sequences, Calibration{RangeRule: RangeRule{Method: "minmax", Headroom: 2}, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs, err := test.Sensitivity(t.Context(), m, o, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := q.NewPromotion(m, o, costs)
+	if names := p.To(20); len(names) != 0 {
+		t.Errorf("20 dB are there already, raised for them: %v", names)
+	}
+	if names := p.To(40); len(names) == 0 || len(names) == len(p.weights)+m.Layers {
+		t.Errorf("raised for 40 dB: %v", names)
+	}
+	e, err := test.Evaluate(t.Context(), m, o, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Prefill.SQNR < 38.5 || e.Prefill.SQNR > 45 {
+		t.Errorf("%.2f dB, want about 40", e.Prefill.SQNR)
+	}
+}
+
+// Rounding with error feedback: the demo's own text, which the ranges did not see, loses less by half a decibel at least, with codes
+// that leave the lowest out.
+func TestFeedback(t *testing.T) {
+	m, ranges, held := demoModel(t, 12, 64)
+	o := Options{Context: 64, Prefill: 64}
+	var ratios []Decibel
+	for _, on := range []bool{false, true} {
+		s, _ := NewScheme("w8a16", "int16")
+		q, err := Calibrate(t.Context(), m, &o, s, ranges, Calibration{RangeRule: RangeRule{Method: "minmax", Headroom: 2}, Feedback: on, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := (&Test{Sequences: held[:2], Threads: 2}).Evaluate(t.Context(), m, o, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratios = append(ratios, e.Prefill.SQNR)
+		if on != (len(q.rounded) > 0) {
+			t.Errorf("%d matrices with feedback", len(q.rounded))
+		}
+		for key, r := range q.rounded {
+			if slices.Min(r.codes) < -127 {
+				t.Errorf("%v has the lowest code", key)
+			}
+		}
+	}
+	if ratios[1] < ratios[0]+0.5 {
+		t.Errorf("%.2f dB became %.2f dB", ratios[0], ratios[1])
 	}
 }
 

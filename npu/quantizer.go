@@ -8,6 +8,7 @@ type Quantizer struct {
 	Encodings map[string]Encoding
 	Hidden    float32 // what the mask has for keys that are not seen
 
+	rounded   map[rounding]*rounded  // matrices that were rounded with error feedback
 	only      func(name string) bool // what is quantized; nil: everything
 	mu        sync.Mutex
 	constants map[*Param][]float32

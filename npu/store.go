@@ -179,7 +179,7 @@ func (s *Store) matrix(w io.WriterAt, v *Value, threads int) error {
 		if s.q != nil {
 			was := slices.Clone(x)
 			for r := range rows {
-				scales[row+r] = roundChannel(x[r*k:(r+1)*k], codes[r*k:], x[r*k:(r+1)*k], bits)
+				scales[row+r] = s.q.roundRow(p, row+r, bits, x[r*k:(r+1)*k], codes[r*k:], x[r*k:(r+1)*k])
 			}
 			noise[i][0], noise[i][1], _ = kernel.Noise(was, x)
 		}

@@ -36,8 +36,9 @@ func (p *pass) strips(node *Node, xs, ys [][]float32, rows int) error {
 			use := room[0]
 			if b > 0 {
 				use = room[1]
+				q := p.variants[slices.Index(bits, b)]
 				for r := range n {
-					roundChannel(use[r*ld:r*ld+k], nil, room[0][r*ld:r*ld+k], b)
+					q.roundRow(w, row+r, b, use[r*ld:r*ld+k], nil, room[0][r*ld:r*ld+k])
 				}
 			}
 			var turned []float32 // the strip, for products in the order of ONNX Runtime

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,13 +23,14 @@ type exportOptions struct {
 	source
 	text exportText
 
-	out, target, scheme, kv, linear, norm, embedding, promote string
-	style, trace, shape                                       string
-	overwrite, sensitivity                                    bool
-	shards, headBlock                                         int
-	minSQNR                                                   float64
-	graph                                                     npu.Options
-	ranges                                                    npu.RangeRule
+	out, target, scheme, kv, linear, norm, embedding, promote, rounding string
+	style, trace, shape                                                 string
+	overwrite, sensitivity                                              bool
+	shards, headBlock                                                   int
+	minSQNR                                                             float64
+	graph                                                               npu.Options
+	ranges                                                              npu.RangeRule
+	promoteTo                                                           npu.Decibel // a number for promote; else 0
 
 	schemes npu.Scheme // of scheme and kv
 }
@@ -47,6 +49,7 @@ MODEL is a Hugging Face folder, a .safetensors file beside its config.json, or a
 the built-in demo is exported.`,
 		Example: `  export                                        # the demo, into ./demo-npu-w8a16
   export --scheme w4a16 --promote auto          # 4-bit weights, 8 where they cost most
+  export ./Qwen3-0.6B -o ./phone --promote 40   # 16-bit weights where they cost least, until the logits have 40 dB
   export ./Qwen3-0.6B -o ./phone --calib wiki.txt --context 2048 --min-sqnr 35
   export --shape spark-1.7b --calib random      # weights are made up
   export ./Qwen3-0.6B -o ./phone --style genai  # for the host of ONNX Runtime GenAI
@@ -73,7 +76,8 @@ the built-in demo is exported.`,
 	f.StringVar(&o.ranges.Method, "ranges", "minmax", "how ranges are chosen: "+strings.Join(npu.RangeMethods, ", "))
 	f.Float64Var(&o.ranges.Headroom, "headroom", 2, "factor on the ranges of 16-bit activations")
 	f.Float64Var(&o.ranges.Share, "percentile", 1e-5, "share of the values that --ranges percentile leaves outside")
-	f.StringVar(&o.promote, "promote", "off", "off, auto: twice the bits for the matrices and caches that cost most, for 10 % more weights at most")
+	f.StringVar(&o.rounding, "rounding", "auto", "how weights are rounded: nearest; feedback: so that errors cancel in the outputs of the text, for which a byte a weight is kept in memory; auto: feedback where there is text, and up to 300 million parameters")
+	f.StringVar(&o.promote, "promote", "off", "off; auto: twice the bits for the matrices and caches that cost most, for 10 % more weights at most; a number: for as many as the logits need for this SQNR in dB")
 	f.BoolVar(&o.sensitivity, "sensitivity", false, "quantize every tensor alone and say which costs most")
 	f.Float64Var(&o.minSQNR, "min-sqnr", 30, "least SQNR of the logits in dB, for prompts and for single tokens; less is exit code 4")
 	f.StringVar(&o.style, "style", "qdq", "what is written: qdq; aimet: also the float graph with encodings; genai: the folder of ONNX Runtime GenAI")
@@ -82,6 +86,13 @@ the built-in demo is exported.`,
 	cmd.AddCommand(newLintCommand())
 	return cmd
 }
+
+// Values of flags.
+const (
+	feedbackRounding = "feedback"
+	promoteOff       = "off"
+	promoteAuto      = "auto"
+)
 
 // The styles.
 const (
@@ -101,11 +112,16 @@ func (o *exportOptions) check() (err error) {
 		return nil
 	}
 	for _, err := range []error{one("target", o.target, "npu"), one("linear", o.linear, "matmul", "conv"), one("norm", o.norm, "lp", "rms"),
-		one("embedding", o.embedding, "outside", "inside"), one("promote", o.promote, "off", "auto"), one("ranges", o.ranges.Method, npu.RangeMethods...),
+		one("embedding", o.embedding, "outside", "inside"), one("rounding", o.rounding, "auto", "nearest", feedbackRounding), one("ranges", o.ranges.Method, npu.RangeMethods...),
 		one("style", o.style, qdqStyle, aimetStyle, genaiStyle)} {
 		if err != nil {
 			return err
 		}
+	}
+	if dB, err := strconv.ParseFloat(o.promote, 64); err == nil && dB > 0 && dB <= 100 {
+		o.promoteTo = npu.Decibel(dB)
+	} else if o.promote != promoteOff && o.promote != promoteAuto {
+		return usagef("--promote %q: want off, auto, or 0 to 100 dB", o.promote)
 	}
 	if o.kv == "" {
 		o.kv = "int16"

@@ -74,7 +74,7 @@ func (x *exporting) readme() string {
 	say("          provider_options=[{'backend_path': 'libQnnHtp.so', 'htp_performance_mode': 'burst', 'soc_model': '0'}])")
 	say("  EOF")
 	if x.style == aimetStyle {
-		say("  With Qualcomm's converter:")
+		say("  With Qualcomm's converter (of a graph in parts every part alike):")
 		say("  qairt-converter --input_network decode_float.onnx --quantization_overrides decode_float.encodings --output_path decode.dlc")
 		say("  With Qualcomm AI Hub:")
 		say("  mkdir decode.aimet && ln decode_float.onnx decode.aimet/model.onnx && ln float.data decode.aimet/float.data && ln decode_float.encodings decode.aimet/model.encodings")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -48,6 +47,7 @@ type exportReport struct {
 	Step       float32            `json:"logits_step"`
 	Text       string             `json:"calibration"`
 	Ranges     npu.RangeRule      `json:"ranges"`
+	Feedback   bool               `json:"rounding_feedback"`
 	SQNR       map[string]float64 `json:"logits_sqnr_db"`
 	Weights    int64              `json:"weight_bytes_per_step"`
 	Parts      int                `json:"parts"`
@@ -75,23 +75,14 @@ func (x *exporting) prepare() error {
 		return show.reportNodes, show.finish
 	}
 	progress, finish := say("ranges")
-	x.quantizer, err = npu.Calibrate(ctx, x.model, &x.graph, x.schemes, ranges, npu.Calibration{RangeRule: x.ranges, Threads: x.threads, Progress: progress})
+	x.quantizer, err = npu.Calibrate(ctx, x.model, &x.graph, x.schemes, ranges, npu.Calibration{RangeRule: x.ranges, Feedback: x.feedback(), Threads: x.threads, Progress: progress})
 	finish()
 	if err != nil {
 		return err
 	}
-	if x.sensitivity || x.promote == "auto" {
-		ids := slices.MaxFunc(ranges, func(a, b []int32) int { return cmp.Compare(len(a), len(b)) })
-		n := len(ids) / x.graph.Prefill * x.graph.Prefill
-		if n == 0 {
-			return inputError(fmt.Errorf("calibration: no sequence has the %d tokens of a prefill", x.graph.Prefill))
-		}
-		t := &npu.Test{Sequences: [][]int32{ids[:min(n, x.graph.Prefill)]}, Threads: x.threads}
-		if x.costs, err = t.Sensitivity(ctx, x.model, x.graph, x.quantizer); err != nil {
+	if x.sensitivity || x.promote != promoteOff {
+		if err := x.raise(ranges); err != nil {
 			return err
-		}
-		if x.promote == "auto" {
-			x.promoted = x.quantizer.Promote(x.model, x.graph, x.costs)
 		}
 	}
 	if x.exportOptions.trace != "" {
@@ -102,6 +93,64 @@ func (x *exporting) prepare() error {
 	x.result, err = t.Evaluate(ctx, x.model, x.graph, x.quantizer)
 	finish()
 	return err
+}
+
+// Sequences on which sensitivity is measured, and how often promotion to a figure is measured and goes on.
+const (
+	sensitivitySequences = 4
+	promotionRounds      = 4
+)
+
+// raise measures what every tensor costs, on the text of the ranges, and gives more bits where that is wanted.
+func (x *exporting) raise(ranges [][]int32) (err error) {
+	ctx, t := x.cmd.Context(), &npu.Test{Threads: x.threads}
+	for _, ids := range ranges {
+		if n := x.graph.Prefill; len(ids) >= n && len(t.Sequences) < sensitivitySequences {
+			t.Sequences = append(t.Sequences, ids[:n])
+		}
+	}
+	if len(t.Sequences) == 0 {
+		return inputError(fmt.Errorf("calibration: no sequence has the %d tokens of a prefill", x.graph.Prefill))
+	}
+	if x.costs, err = t.Sensitivity(ctx, x.model, x.graph, x.quantizer); err != nil {
+		return err
+	}
+	switch {
+	case x.promote == promoteAuto:
+		x.promoted = x.quantizer.Promote(x.model, x.graph, x.costs)
+	case x.promoteTo > 0:
+		return x.raiseTo(t)
+	}
+	return nil
+}
+
+// raiseTo gives more bits until the text of a test has the SQNR that is wanted, and a little more: it is not the text that is held out.
+// What tensors cost alone does not quite add up, so what is missing is asked for, too.
+func (x *exporting) raiseTo(t *npu.Test) error {
+	const margin = 0.5
+	p := x.quantizer.NewPromotion(x.model, x.graph, x.costs)
+	want := x.promoteTo + margin
+	for range promotionRounds {
+		x.promoted = p.To(want)
+		e, err := t.Evaluate(x.cmd.Context(), x.model, x.graph, x.quantizer)
+		if err != nil {
+			return err
+		}
+		missing := x.promoteTo + margin - e.Prefill.SQNR
+		if missing <= 0 {
+			break
+		}
+		want += missing
+	}
+	return nil
+}
+
+// feedback reports whether weights are rounded with error feedback: what is made up has nothing to be fitted to.
+func (x *exporting) feedback() bool {
+	if x.rounding != "auto" {
+		return x.rounding == feedbackRounding
+	}
+	return x.text.Source != randomSource && x.model.Parameters() <= largeModel
 }
 
 // write fills the folder.
@@ -141,7 +190,7 @@ func (x *exporting) write(dir string) error {
 		return err
 	}
 	r := &exportReport{Tool: "nibble export " + version.Number(), Model: x.name, Arch: x.model.Name, Parameters: x.model.Parameters(), Scheme: x.scheme, KV: x.kv,
-		Context: x.graph.Context, Pieces: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges,
+		Context: x.graph.Context, Pieces: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges, Feedback: x.feedback(),
 		SQNR:    map[string]float64{"prefill": float64(x.result.Prefill.SQNR), "decode": float64(x.result.Decode.SQNR)},
 		Weights: e.Weights, Parts: e.Parts, Promoted: x.promoted, Findings: findings, Evaluation: x.result, Matrices: e.Losses, Sensitivity: x.costs}
 	for _, t := range x.result.Tensors {
