@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"hash/crc32"
+	"math"
 
 	"nibble/hf"
 	"nibble/quant"
@@ -99,6 +100,10 @@ func (r *Run) quantized(it *Item) *job {
 			var noise quant.Noise
 			for _, b := range blocks {
 				noise.Merge(b)
+			}
+			if math.IsInf(noise.Error, 0) || math.IsNaN(noise.Error) {
+				return fmt.Errorf("convert: %s: weights near the largest that there are overflow under --method %s: %w; --method search holds them",
+					it.Name, it.Spec.Method, quant.ErrNonFinite)
 			}
 			return r.record(it, &outcome{Noise: &noise})
 		}}

@@ -238,6 +238,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 			return err
 		}
 	}
+	if o.dry { // plans of a hundred thousand tensors are made of many small pieces
+		debug.SetMemoryLimit(dryMemory)
+	}
 	plan, err := o.plan(cmd, b, s)
 	if err != nil {
 		return err
@@ -251,6 +254,9 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	}
 	return write(cmd, o, plan)
 }
+
+// dryMemory is the memory from which on a dry run collects garbage all the time rather than take more.
+const dryMemory = 220 << 20
 
 // requantizes refuses a source that is quantized already, unless that is allowed.
 func (o *quantizeOptions) requantizes(args []string) error {
