@@ -119,7 +119,7 @@ func (r *SensitivityRun) layers(from inputs, solve calib.Solve) error {
 			}
 		}
 	}
-	if err := from.Head(r.ctx, headTensor(r.Source), solve); err != nil || r.streams == nil {
+	if err := from.Head(r.ctx, []hf.Tensor{headTensor(r.Source)}, solve); err != nil || r.streams == nil {
 		return err
 	}
 	r.step(-1, "head")
@@ -132,9 +132,29 @@ func (r *SensitivityRun) layers(from inputs, solve calib.Solve) error {
 		return err
 	}
 	for _, x := range r.linears {
-		if len(x.candidates) > 0 {
+		if len(x.candidates) > 0 && x.Role != hf.Head {
 			x.kl, kl = kl[0], kl[1:]
 		}
+	}
+	return r.measureHead()
+}
+
+// measureHead compares the logits of the head, quantized as its coarsest candidate, with those of the float one.
+func (r *SensitivityRun) measureHead() error {
+	x := r.linears[len(r.linears)-1]
+	if len(x.candidates) > 0 {
+		m, err := x.whole(r.ctx, r.Threads)
+		if err != nil {
+			return err
+		}
+		if x.kl, err = r.streams.HeadDivergence(r.ctx, quant.InMemory(m)); err != nil {
+			return fmt.Errorf("%s: %w", x.Name, err)
+		}
+		m.Recycle()
+		x.weights = nil
+	}
+	if r.Progress != nil {
+		r.Progress(x.Name, x.cost())
 	}
 	return nil
 }

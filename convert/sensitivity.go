@@ -54,11 +54,12 @@ type SensitivityText struct {
 	SHA256    string `json:"sha256"`
 }
 
-// LinearCost is one matrix of the checkpoint; what the checkpoint has fused counts as one.
+// LinearCost is one matrix of the checkpoint, what the checkpoint has fused counting as one; or the head, as it is when it is taken out of
+// an embedding that it shares.
 type LinearCost struct {
 	Name       string          `json:"name"` // of the module
 	Role       string          `json:"role"`
-	Layer      int             `json:"layer"`
+	Layer      int             `json:"layer"` // -1: the head
 	Expert     *int            `json:"expert,omitempty"`
 	Shape      []int           `json:"shape"`
 	Fused      string          `json:"fused,omitempty"` // what servers fuse it into: all of that have one width
@@ -132,10 +133,8 @@ func NewSensitivity(src *build.Build, s Settings, tokens int) (*SensitivityPlan,
 	p := &SensitivityPlan{Settings: s, Source: src}
 	fits := false
 	var refusal error
-	for _, t := range src.Tensors {
-		if !t.Role.Linear() {
-			continue
-		}
+	matrices := slices.DeleteFunc(slices.Clone(src.Tensors), func(t hf.Tensor) bool { return !t.Role.Linear() })
+	for _, t := range append(matrices, headTensor(src)) { // the head comes last
 		x := &linear{Item: Item{Tensor: t, Module: loader.NewModule(&t)}}
 		var err error
 		if x.rows, err = newRows(src.Model, t); err != nil {
@@ -144,7 +143,7 @@ func NewSensitivity(src *build.Build, s Settings, tokens int) (*SensitivityPlan,
 		if x.candidates, err = candidates(s, x.N, x.K); err != nil {
 			refusal = err
 		}
-		fits = fits || len(x.candidates) > 0
+		fits = fits || len(x.candidates) > 0 && t.Role != hf.Head
 		p.linears = append(p.linears, x)
 	}
 	if !fits {
@@ -196,6 +195,9 @@ func (p *SensitivityPlan) Work() float64 {
 	a := p.Source.Arch
 	layers := 0.0
 	for _, x := range p.linears {
+		if x.Role == hf.Head {
+			continue
+		}
 		n := float64(x.N) * float64(x.K)
 		if x.Expert >= 0 && a.Experts > 0 {
 			n *= float64(a.TopK) / float64(a.Experts)
@@ -205,10 +207,10 @@ func (p *SensitivityPlan) Work() float64 {
 	return 2 * float64(p.changes()) * float64(p.Tokens) * (layers/2 + float64(a.Hidden)*float64(a.Vocab))
 }
 
-// changes is the number of matrices that are measured.
+// changes is the number of matrices in the layers that are measured.
 func (p *SensitivityPlan) changes() (n int) {
 	for _, x := range p.linears {
-		if len(x.candidates) > 0 {
+		if len(x.candidates) > 0 && x.Role != hf.Head {
 			n++
 		}
 	}
@@ -216,13 +218,16 @@ func (p *SensitivityPlan) changes() (n int) {
 }
 
 // Memory is about what an analysis takes beside the page cache: moments of the widest inputs with their forms, and to measure
-// the residual streams of all changes, one layer twice, and the distributions of the head.
+// the residual streams of all changes, one layer twice, and the head, as it is and quantized, with its distributions.
 func (p *SensitivityPlan) Memory() int64 {
 	a := p.Source.Arch
 	threads := int64(max(p.Threads, 1))
 	var wide, largest, down int64
 	layers := make([]int64, a.Layers)
 	for _, x := range p.linears {
+		if x.Role == hf.Head {
+			continue
+		}
 		wide, largest = max(wide, int64(x.K)), max(largest, int64(x.N)*int64(x.K))
 		layers[x.Layer] += 2 * int64(x.N) * int64(x.K)
 		if x.Role == hf.Down {
@@ -236,7 +241,7 @@ func (p *SensitivityPlan) Memory() int64 {
 		return most + lanes
 	}
 	most += lanes + largest + slices.Max(layers)
-	head := 2*d*int64(a.Vocab) + fidelity.HeadBytes(int(threads), a.Vocab)
+	head := 5*d*int64(a.Vocab) + fidelity.HeadBytes(int(threads), a.Vocab)
 	return max(most, textMemory+baseMemory+head) + fidelity.StreamBytes(p.changes(), p.Tokens, a.Hidden)
 }
 
@@ -323,7 +328,7 @@ func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][
 					kl := x.kl
 					if i > 0 {
 						kl *= y.loss / first.loss
-					} else {
+					} else if x.Role != hf.Head { // whose losses weigh otherwise
 						losses, divergences = append(losses, y.loss), append(divergences, kl)
 					}
 					z.KL, z.Measured = figure(kl), i == 0

@@ -54,7 +54,24 @@ func inputs(t *testing.T, src *build.Build, ids [][]int32) (plain, received map[
 			t.Fatal(err)
 		}
 	}
+	err = p.Head(t.Context(), []hf.Tensor{headRow(src)}, func(in *calib.Input) (map[string]quant.Linear, error) {
+		plain[headRow(src).Name] = in.Plain
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return plain, received
+}
+
+// headRow is the row of the head; of a tied model as a build has it that unties it.
+func headRow(src *build.Build) hf.Tensor {
+	if head := src.Row(hf.Head); head != nil {
+		return *head
+	}
+	head := *src.Row(hf.Embedding)
+	head.Name, head.Role = "lm_head.weight", hf.Head
+	return head
 }
 
 // mean is KL(a‖b) of next-token distributions, in float64 by the definition.
@@ -114,9 +131,12 @@ func TestSensitivity(t *testing.T) {
 		plain, received := inputs(t, src, q.IDs)
 		want := forward(t, src, text)
 		at := 0
-		for i := range src.Tensors {
-			row := &src.Tensors[i]
-			if !row.Role.Linear() {
+		head := headRow(src)
+		table := slices.DeleteFunc(slices.Clone(src.Tensors), func(x hf.Tensor) bool { return x.Role == hf.Head })
+		table = append(table, head)
+		for i := range table {
+			row := &table[i]
+			if !row.Role.Linear() && row.Role != hf.Head {
 				continue
 			}
 			l := x.Linears[at]
@@ -124,7 +144,7 @@ func TestSensitivity(t *testing.T) {
 			if l.Name != row.Module() || !slices.Equal(l.Shape, []int{row.Out(), row.In()}) {
 				t.Fatalf("%s %v, want %s", l.Name, l.Shape, row.Name)
 			}
-			if row.Role == hf.QKV || row.Layer != 1 || row.Expert > 1 {
+			if row.Role == hf.QKV || row.Layer != 1 && row.Role != hf.Head || row.Expert > 1 {
 				continue
 			}
 			m := plain[row.Name]
@@ -151,7 +171,9 @@ func TestSensitivity(t *testing.T) {
 				one, model := *src, *src.Model
 				one.Linears = map[string]quant.Linear{row.Module(): quant.InMemory(a)}
 				one.Model = &model
-				one.Tensors = slices.Clone(src.Tensors)
+				arch := *src.Arch
+				arch.Tied, model.Arch = arch.Tied && row.Role != hf.Head, &arch
+				one.Tensors = slices.Clone(table)
 				one.Tensors[i].Source = ""
 				if kl := mean(want, forward(t, &one, text), src.Arch.Vocab); math.Abs(float64(*c.KL)-kl) > 1e-4*kl+1e-12 {
 					t.Errorf("%s: %s: KL %v, want %v", variant, l.Name, *c.KL, kl)

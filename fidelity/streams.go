@@ -18,6 +18,7 @@ import (
 //
 // Inputs of products are rounded to bfloat16 (A16).
 type Streams struct {
+	source  *build.Build
 	stages  *runtime.Stages
 	ids     [][]int32
 	hidden  int
@@ -39,7 +40,7 @@ func StreamBytes(changes, tokens, hidden int) int64 {
 
 // NewStreams embeds the sequences.
 func NewStreams(b *build.Build, ids [][]int32, threads int) (*Streams, error) {
-	s := &Streams{ids: ids, hidden: b.Arch.Hidden, threads: max(threads, 1), base: make([]stream, len(ids))}
+	s := &Streams{source: b, ids: ids, hidden: b.Arch.Hidden, threads: max(threads, 1), base: make([]stream, len(ids))}
 	var err error
 	if s.stages, err = runtime.OpenStages(b, runtime.A16, s.threads); err != nil {
 		return nil, err
@@ -125,22 +126,28 @@ func HeadBytes(threads, vocab int) int64 {
 	return int64(threads) * int64(vocab) * (headRows*(4+4+4+8) + 8)
 }
 
+// piece is positions of a sequence.
+type piece struct{ sequence, at, rows int }
+
+// pieces divides the sequences, and returns their length together.
+func (s *Streams) pieces() (list []piece, positions int) {
+	for i, ids := range s.ids {
+		for at := 0; at < len(ids); at += headRows {
+			list = append(list, piece{i, at, min(headRows, len(ids)-at)})
+		}
+		positions += len(ids)
+	}
+	return list, positions
+}
+
 // Divergences returns the mean KL divergence of every change, in the order in which they came: KL(float‖changed) of the
 // next-token distributions at all positions. It takes part behind the last layer. progress, which may be nil, is told how many
 // pieces of the text are done; its calls do not overlap.
 func (s *Streams) Divergences(ctx context.Context, progress func(done, all int)) ([]float64, error) {
-	if err := s.stages.EnterHead(); err != nil {
+	if err := s.stages.EnterHead(nil); err != nil {
 		return nil, err
 	}
-	type piece struct{ sequence, at, rows int }
-	var pieces []piece
-	positions := 0
-	for i, ids := range s.ids {
-		for at := 0; at < len(ids); at += headRows {
-			pieces = append(pieces, piece{i, at, min(headRows, len(ids)-at)})
-		}
-		positions += len(ids)
-	}
+	pieces, positions := s.pieces()
 	if positions == 0 {
 		return nil, errors.New("fidelity: no positions to compare")
 	}
@@ -183,6 +190,39 @@ func (s *Streams) Divergences(ctx context.Context, progress func(done, all int))
 		means[j] /= float64(positions)
 	}
 	return means, nil
+}
+
+// HeadDivergence returns the mean KL divergence of the model with a quantized head from the float one, on the same final hidden states. It
+// takes part behind Divergences.
+func (s *Streams) HeadDivergence(ctx context.Context, head quant.Linear) (float64, error) {
+	other, err := runtime.OpenStages(s.source, runtime.A16, s.threads)
+	if err != nil {
+		return 0, err
+	}
+	defer other.Close()
+	if err := other.EnterHead(head); err != nil {
+		return 0, err
+	}
+	pieces, positions := s.pieces()
+	sums := make([]float64, len(pieces))
+	if err := s.parallel(ctx, len(pieces), func(x *runtime.Lane, i int) error {
+		p := pieces[i]
+		h := s.base[p.sequence][p.at*s.hidden : (p.at+p.rows)*s.hidden]
+		c, err := newComparer(x, s.stages.Width(), h, p.rows)
+		if err != nil {
+			return err
+		}
+		c.lane = other.Lane()
+		sums[i], err = c.divergence(h)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	var sum float64
+	for _, v := range sums { // in the order of the text
+		sum += v
+	}
+	return sum / float64(positions), nil
 }
 
 // comparer holds the distributions of some positions, with which others are compared.

@@ -34,8 +34,8 @@ func (x *Lane) room(n int) {
 	x.session.context = n
 }
 
-// EnterHead reads the head. Lanes made before are of no more use.
-func (s *Stages) EnterHead() error {
+// EnterHead reads the head, or takes a quantized one in its place that is not nil. Lanes made before are of no more use.
+func (s *Stages) EnterHead(quantized quant.Linear) error {
 	s.leave()
 	role := hf.Embedding
 	if slices.ContainsFunc(s.b.Tensors, func(t hf.Tensor) bool { return t.Role == hf.Head }) {
@@ -44,8 +44,14 @@ func (s *Stages) EnterHead() error {
 	other := func(t hf.Tensor) bool {
 		return t.Role != role && !(t.Role == hf.Bias && role == hf.Head && t.Layer < 0)
 	}
+	rows := slices.DeleteFunc(slices.Clone(s.b.Tensors), other)
+	for i := range rows {
+		if t := &rows[i]; t.Role == role && quantized != nil {
+			s.b.Linears[t.Module()], t.Source, t.PartOf = quantized, "", ""
+		}
+	}
 	m := s.m
-	if err := m.readMatrices(s.l, slices.DeleteFunc(slices.Clone(s.b.Tensors), other)); err != nil {
+	if err := m.readMatrices(s.l, rows); err != nil {
 		return err
 	}
 	if role == hf.Embedding {

@@ -76,7 +76,7 @@ func staged(t *testing.T, st *Stages, tokens []int32, layer int, linears map[str
 		}
 		st.Lane().Through(h)
 	}
-	if err := st.EnterHead(); err != nil {
+	if err := st.EnterHead(nil); err != nil {
 		t.Fatal(err)
 	}
 	out := make([]float32, len(tokens)*st.Width())

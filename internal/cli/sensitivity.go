@@ -17,6 +17,7 @@ import (
 	"nibble/build"
 	"nibble/calib"
 	"nibble/convert"
+	"nibble/hf"
 )
 
 // sensitivity are the flags of an analysis instead of a build.
@@ -223,7 +224,9 @@ func printSensitivity(out io.Writer, name string, s *convert.Sensitivity) error 
 	if s.Correlation != nil {
 		n := 0
 		for _, r := range roles {
-			n += r.judged
+			if r.role != hf.Head.String() {
+				n += r.judged
+			}
 		}
 		fmt.Fprintf(out, "Spearman's rank correlation of loss and KL: %.3f over %d matrices\n", float64(*s.Correlation), n)
 	}
