@@ -60,7 +60,7 @@ amx:
 
 # What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the
 # scripts of commands whose arithmetic the packages' own tests cover; and TestTails, where there is one set or threads are looked for.
-SLOW = TestTails|TestFaults|TestParts|TestPartsKilled|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestGGUFBlocks|TestGGUFRoundTrip|TestGGUFFeedback|TestGGUFResume|TestGGUFInt8
+SLOW = TestTails|TestFaults|TestParts|TestPartsKilled|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestKeptStatistics|TestGGUFBlocks|TestGGUFRoundTrip|TestGGUFFeedback|TestGGUFResume|TestGGUFInt8
 SCRIPTS = /(badcalibration|bench|report|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
 
 # Linear algebra against gonum, which is in a module of its own.
