@@ -191,7 +191,7 @@ func (c *calibration) layers(first int) error {
 		}
 	}
 	if c.recorder != nil {
-		return c.Head(c.ctx, headTensor(c.Source), c.recording(nil))
+		return c.Head(c.ctx, []hf.Tensor{headTensor(c.Source)}, c.recording(nil))
 	}
 	return nil
 }

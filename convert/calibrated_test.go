@@ -208,6 +208,21 @@ func TestCalibratedRefusals(t *testing.T) {
 	if _, err := os.Stat(out + stage.Suffix); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the refused run left something: %v", err)
 	}
+	// Of 10¹² tokens the memory is one sequence's.
+	ids, many := make([]int32, 1e7), &calib.Sequences{}
+	for range int(1e5) {
+		many.IDs = append(many.IDs, ids)
+	}
+	s.Calibration.Load = func(context.Context) (*calib.Sequences, error) { return many, nil }
+	if plan, err = convert.NewPlan(src, s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = (&convert.Run{Plan: plan, Out: out}).Quantize(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "MB are for the activations of 1000000000000 tokens") {
+		t.Errorf("more activations than the disk holds: %v", err)
+	}
+	if _, err := os.Stat(out + stage.Suffix); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the refused run left something: %v", err)
+	}
 	other := calibrated(t, src, "gptq", quant.GPTQ)
 	other.Calibration.Independent = true
 	quantize(t, src, other, out)

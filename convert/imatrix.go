@@ -10,6 +10,7 @@ import (
 	"nibble/calib"
 	"nibble/gguf/imatrix"
 	"nibble/gguf/names"
+	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/quant"
 	"nibble/runtime"
@@ -115,5 +116,9 @@ func (x *Imatrix) pass(ctx context.Context, dir string, s *calib.Sequences) (inp
 			return nil, err
 		}
 	}
-	return inputs, pass.Head(ctx, headTensor(x.Source), learn)
+	head := x.Source.Row(hf.Head)
+	if head == nil {
+		head = x.Source.Row(hf.Embedding)
+	}
+	return inputs, pass.Head(ctx, []hf.Tensor{*head}, learn)
 }

@@ -290,13 +290,53 @@ func (p *Plan) memory() error {
 	for i := range p.Items {
 		widest = max(widest, p.Items[i].K)
 	}
-	least := baseMemory + int64(block*widest*bytesPerWeight)
+	moments := p.momentMemory()
+	base := baseMemory + moments
+	least := base + int64(block*widest*bytesPerWeight)
 	if p.MaxMemory < least {
-		return fmt.Errorf("convert: --max-memory %d: one thread needs at least %d MB (%d rows of %d weights)", p.MaxMemory, least/1e6+1, block, widest)
+		calibration := ""
+		if moments > 0 {
+			calibration = fmt.Sprintf(", and %d MB for a layer and the second moments of its widest input", moments/1e6)
+		}
+		return fmt.Errorf("convert: --max-memory %d: one thread needs at least %d MB (%d rows of %d weights%s)", p.MaxMemory, least/1e6+1, block,
+			widest, calibration)
 	}
-	for p.Threads > 1 && int64(p.Threads)*(least-baseMemory)+baseMemory > p.MaxMemory {
+	for p.Threads > 1 && int64(p.Threads)*(least-base)+base > p.MaxMemory {
 		p.Threads--
 	}
-	p.strip = min(p.strip, (p.MaxMemory-baseMemory)/int64(p.Threads)/bytesPerWeight)
+	p.strip = min(p.strip, (p.MaxMemory-base)/int64(p.Threads)/bytesPerWeight)
 	return nil
+}
+
+// momentMemory is about what calibration takes whatever the number of threads: the matrices of the largest layer in bfloat16; and of the
+// widest input its second moment with the solver's forms of it, of those that k and v share with q two, and what drifts.
+func (p *Plan) momentMemory() int64 {
+	if p.Calibration == nil {
+		return 0
+	}
+	layers, wide, shared := map[int]int64{}, int64(0), int64(0)
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Spec == nil || !p.learns(it) || it.Tensor.Layer < 0 {
+			continue
+		}
+		layers[it.Tensor.Layer] += 2 * int64(it.N) * int64(it.K)
+		if k := int64(it.K); it.Role == hf.K || it.Role == hf.QKV {
+			shared = max(shared, k)
+		} else {
+			wide = max(wide, k)
+		}
+	}
+	n := int64(0)
+	for _, v := range layers {
+		n = max(n, v)
+	}
+	if !p.full() {
+		return n
+	}
+	form := int64(8 + 8 + 8 + 4 + 4) // the sum, a copy, the factor in float64; two forms in float32
+	if p.drifts() {
+		form += 8 + 8 + 8 + 4 + 4 // with the sum and the drift of scaled inputs
+	}
+	return n + form*max(wide*wide, 2*shared*shared)
 }

@@ -124,9 +124,9 @@ func (r *SensitivityRun) layers(from inputs, solve calib.Solve) error {
 	}
 	head := headTensor(r.Source)
 	if r.head != nil {
-		head = []hf.Tensor{r.head.Tensor}
+		head = r.head.Tensor
 	}
-	if err := from.Head(r.ctx, head, solve); err != nil || r.streams == nil {
+	if err := from.Head(r.ctx, []hf.Tensor{head}, solve); err != nil || r.streams == nil {
 		return err
 	}
 	r.step(-1, "head")

@@ -125,7 +125,7 @@ func (p *Plan) decide() error {
 	}
 	if e := p.Source.Row(hf.Embedding); tied && e != nil && head != embed {
 		h := *e // the head becomes a tensor of its own
-		h.Name, h.Role, h.Input = p.headName(), hf.Head, ""
+		h.Name, h.Role, h.Input = headName(p.Source), hf.Head, ""
 		return p.matrix(h, head)
 	}
 	return nil
@@ -148,8 +148,8 @@ func (p *Plan) headChoices(tied bool) (head, embed bool) {
 }
 
 // headName is the name of a head that the source does not have as a tensor.
-func (p *Plan) headName() string {
-	for _, t := range p.Source.Arch.Tensors {
+func headName(b *build.Build) string {
+	for _, t := range b.Arch.Tensors {
 		if t.Role == hf.Head {
 			return t.Name
 		}

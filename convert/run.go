@@ -171,7 +171,11 @@ func (r *Run) open() (err error) {
 	if r.sums == nil { // a merge has them from the parts
 		r.sums = map[string]string{}
 	}
-	if err := room(r.Out, r.Bytes()); err != nil && r.Mode != stage.Resume {
+	space := r.activations()
+	if err := room(r.Out, r.Bytes()+space); err != nil && r.Mode != stage.Resume {
+		if space > 0 {
+			err = fmt.Errorf("%w; %d MB are for the activations of %d tokens of calibration, fewer --samples take less", err, space/1e6, r.sequences.Tokens())
+		}
 		return err
 	}
 	dir, resumed, err := stage.Open(r.Out, r.Mode)
@@ -236,6 +240,14 @@ func (r *Run) resume() error {
 		return err
 	}
 	return nil
+}
+
+// activations is the space that a pass of the calibration sequences takes beside the output.
+func (r *Run) activations() int64 {
+	if r.sequences == nil {
+		return 0
+	}
+	return calib.Space(r.Source.Arch, r.sequences.Tokens(), r.drifts())
 }
 
 // room reports a file system that is too small before anything is written.

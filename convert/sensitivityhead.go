@@ -22,7 +22,7 @@ func (p *SensitivityPlan) addHead() error {
 	}
 	x := &linear{Item: Item{Tensor: *row}}
 	if row.Role == hf.Embedding && !p.Format.RowsSplit() {
-		x.Tensor.Name, x.Tensor.Role = (&Plan{Source: p.Source}).headName(), hf.Head
+		x.Tensor.Name, x.Tensor.Role = headName(p.Source), hf.Head
 	}
 	x.Module = loader.NewModule(&x.Tensor)
 	var err error

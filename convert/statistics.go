@@ -74,12 +74,14 @@ func (r *Run) statistics() (*statistics, error) {
 	return s, err
 }
 
-// headTensor is the matrix that makes the logits.
-func headTensor(b *build.Build) []hf.Tensor {
+// headTensor is the matrix that makes the logits; of a tied model as it is when it is taken out of the embedding.
+func headTensor(b *build.Build) hf.Tensor {
 	if head := b.Row(hf.Head); head != nil {
-		return []hf.Tensor{*head}
+		return *head
 	}
-	return []hf.Tensor{*b.Row(hf.Embedding)}
+	head := *b.Row(hf.Embedding)
+	head.Name, head.Role, head.Input = headName(b), hf.Head, ""
+	return head
 }
 
 // recording returns the file that a pass of the float model writes for later runs, nil for none.

@@ -29,7 +29,7 @@ func kept(t *testing.T, src *build.Build, method, folder string, reused *int) co
 
 // The bytes of a build are the same without a cache, with one that is being filled, and from one, on any number of threads; what one
 // method left serves others that want no more.
-func TestStatistics(t *testing.T) {
+func TestKeptStatistics(t *testing.T) {
 	folders := map[string]string{"llama-llama3": t.TempDir(), "qwen3moe": t.TempDir()}
 	for _, c := range []struct {
 		variant, method string

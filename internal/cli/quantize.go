@@ -65,8 +65,8 @@ before any weight is read; the output appears under its name only when it is who
 
 Methods from the cheapest to the best: rtn rounds to nearest; search (the default) tries many scales and refines, in seconds; shrink is the
 search of other cpu_int4 exporters. With text, search weighs errors by the inputs of every matrix; awq scales inputs and weights
-against one another first; gptq passes errors on to columns that are still to come; best does both and makes up for what the layers before
-have lost. Those run the text (--calib, or what the model writes itself) through the model: about as long as a prompt of all its
+against one another first (in groups of 32 that did not pay); gptq passes errors on to columns that are still to come; best does both and
+makes up for what the layers before have lost. Those run the text (--calib, or what the model writes itself) through the model: about as long as a prompt of all its
 tokens, best twice that.`,
 		Example: `  quantize --format awq --group 128                       # the demo, into ./demo-awq-g128
   quantize --scheme W8A8 --dry-run                        # every file with its exact size, nothing written
@@ -74,6 +74,7 @@ tokens, best twice that.`,
   quantize Qwen/Qwen3-0.6B --format cpu_int4 --group 64   # a hub id, from the local cache
   quantize --format gptq --method gptq --samples 16       # the demo, calibrated on text that it writes itself
   quantize ./model --method best --calib text.jsonl       # the best build, from text of your own
+  quantize ./model --method gptq --independent --calib text.jsonl --calib-cache ./cache    # the second such build only solves
   quantize --format auto --priority fidelity              # the demo, as this machine runs it with the least loss
   quantize ./model --recipe recipe.yaml --resume          # go on after an interruption
   quantize --format gguf --type q4_k_m                    # the demo, into ./demo-q4_k_m.gguf
