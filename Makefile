@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels amx oracle manifests arm64 fuzz-short faults lint interop browser docs bench bench-go bench-model llama fidelity dist ci
+.PHONY: build generate test demo race purego kernels amx oracle manifests arm64 fuzz-short faults scale levels lint interop browser docs bench bench-go bench-model llama fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -93,6 +93,14 @@ fuzz-short:
 POINTS  ?= 100
 faults:
 	FAULT_POINTS=$(POINTS) $(GO) test -count=1 -timeout 2h -run TestFaults -v ./internal/cli
+
+# One layer each of models of 8B, 70B and 400B, and what that says of the whole. TestScale plans all of them.
+scale: build
+	GO=$(GO) ./scripts/scale.sh
+
+# Builds for newer processors, whose compiler may use other instructions, make the same bytes: GOAMD64=v2 and v3 against v1.
+levels:
+	GO=$(GO) ./scripts/levels.sh
 
 # Other people's software judges our files, in a Python environment of its own.
 interop: build

@@ -22,9 +22,13 @@ import (
 func main() {
 	out := flag.String("o", "", "folder to write")
 	name := flag.String("shape", "tinyllama-1.1b", strings.Join(synthetic.Shapes(), ", "))
+	file := flag.String("config", "", "config.json of the model, instead of a shape")
 	sparse := flag.Bool("sparse", false, "holes instead of weights")
 	flag.Parse()
 	config, err := synthetic.Shape(*name)
+	if *file != "" {
+		config, err = os.ReadFile(*file)
+	}
 	if err != nil || *out == "" {
 		flag.Usage()
 		os.Exit(2)

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -28,7 +27,11 @@ type text struct{ Name, Content string }
 
 // modules lists what the commands are linked from, on all targets, by path.
 func modules(targets []string) ([]module, error) {
-	dirs := map[string]string{"Go": runtime.GOROOT()} // of whatever version
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	dirs := map[string]string{"Go": strings.TrimSpace(string(root))} // of whatever version
 	for _, target := range targets {
 		goos, goarch, _ := strings.Cut(target, "/")
 		cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "nibble/cmd/...")
