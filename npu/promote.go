@@ -38,7 +38,7 @@ func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantize
 			list = append(list, Cost{Name: name, Kind: kind})
 		}
 	}
-	var sum float64
+	var sum, none float64 // none: noise that is there with nothing on a grid, that of the epsilon which the file has not
 	noises := make([]float64, len(list))
 	for at := 0; at < len(list); at += together {
 		part := list[at:min(at+together, len(list))]
@@ -46,6 +46,9 @@ func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantize
 		for _, c := range part {
 			x.others = append(x.others, &Quantizer{Scheme: q.Scheme, Encodings: q.Encodings, Hidden: q.Hidden, rounded: q.rounded,
 				only: func(name string) bool { return name == c.Name }})
+		}
+		if at == 0 {
+			x.others = append(x.others, &Quantizer{Scheme: q.Scheme, Encodings: q.Encodings, Hidden: q.Hidden, only: func(string) bool { return false }})
 		}
 		lanes, err := x.lanes(m)
 		if err != nil {
@@ -55,11 +58,14 @@ func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantize
 		if err != nil {
 			return nil, err
 		}
+		if at == 0 {
+			none = meters[1+len(part)].noise
+		}
 		for i := range part {
 			meter := meters[1+i]
-			part[i].SQNR = sqnr(meter.signal, meter.noise)
-			noises[at+i] = meter.noise
-			sum += meter.noise
+			noises[at+i] = max(meter.noise-none, 0)
+			part[i].SQNR = sqnr(meter.signal, noises[at+i])
+			sum += noises[at+i]
 		}
 	}
 	for i := range list {
