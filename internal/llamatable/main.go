@@ -51,7 +51,7 @@ type row struct {
 	bytes       int64
 	kl          float64
 	ci          fidelity.Interval // 95 % of kl
-	ours        float64 // perplexity
+	ours        float64           // perplexity
 	theirs      float64
 }
 
