@@ -109,7 +109,7 @@ func TestGGUFResume(t *testing.T) {
 		if len(want) < 3 {
 			t.Fatalf("%d files", len(want))
 		}
-		s.Threads, s.MaxMemory = 5, 60<<20
+		s.Threads, s.MaxMemory = 5, 80<<20
 		stopped := 0
 		for stop := 1; stop < 40; stop += 9 {
 			out := filepath.Join(t.TempDir(), "m.gguf")
