@@ -45,9 +45,10 @@ func (p *place) matrix(n, k int) *quant.Matrix {
 // solve finds the blocks of rows. A row whose weights are not finite, as a solver's may be that corrects them, is one of zeros.
 func (p *place) solve(m *quant.Matrix, w, d []float32) {
 	t, groups, size := p.tensor.Type, m.Groups(), m.Blocks.RowBytes(m.K)
+	good := t.Encode(m.Blocks.Raw, w, d) == nil
 	for n := range m.N {
 		raw := m.Blocks.Raw[n*size : (n+1)*size]
-		if t.Encode(raw, w[n*m.K:(n+1)*m.K], d) != nil {
+		if !good && t.Encode(raw, w[n*m.K:(n+1)*m.K], d) != nil {
 			clear(raw)
 		}
 		var bias []float32
@@ -78,7 +79,7 @@ func (r *Run) pack(it *Item, m *quant.Matrix, row0 int) error {
 
 const (
 	ggufStrip     = 1 << 18   // weights that are read at a time, about
-	ggufPerWeight = 4 + 4 + 1 // bytes that one takes: as stored, in float32, in its block
+	ggufPerWeight = 4 + 4 + 4 + 1 // bytes that one takes: as stored, in float32, its importance, in its block
 )
 
 // blocks is the job of an item of a GGUF file that is decided by its weights alone.
@@ -107,20 +108,20 @@ func (r *Run) blocks(it *Item) *job {
 			return err
 		}
 		size := it.K / t.Type.Size() * t.Type.Bytes()
-		raw, back, importance := grow(&w.raw, count*size), grow(&w.row, it.K), make([]float32, it.K)
+		raw, back, d := grow(&w.raw, count*size), grow(&w.row, it.K), weights
+		switch {
+		case t.Type.Size() == 1:
+			d = nil
+		case d == nil:
+			d = grow(&w.importance, len(values))
+			codec.Importance(d, values)
+		}
+		if err := t.Type.Encode(raw, values, d); err != nil {
+			i := max(quant.NonFinite(values), 0)
+			return fmt.Errorf("convert: %s: row %d, column %d: %w", it.Tensor.Name, row0+i/it.K, i%it.K, err)
+		}
 		for i := range count {
 			row, to := values[i*it.K:(i+1)*it.K], raw[i*size:(i+1)*size]
-			d := weights
-			switch {
-			case t.Type.Size() == 1:
-				d = nil
-			case d == nil:
-				d = importance
-				codec.Importance(d, row)
-			}
-			if err := t.Type.Encode(to, row, d); err != nil {
-				return fmt.Errorf("convert: %s: row %d: %w", it.Tensor.Name, row0+i, err)
-			}
 			if it.Spec != nil {
 				if err := t.Type.Decode(back, to); err != nil {
 					return err

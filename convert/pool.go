@@ -25,9 +25,10 @@ type job struct {
 
 // worker holds the buffers of one thread. They grow to the largest strip and are reused.
 type worker struct {
-	raw    []byte
-	floats []float32
-	row    []float32
+	raw        []byte
+	floats     []float32
+	row        []float32
+	importance []float32
 }
 
 // grow returns buf with length n.

@@ -61,6 +61,7 @@
 // the gguf package for Python gives, except for the payload of a NaN.
 //
 // Encoding without weights of Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1 gives the bytes that package gives. All other encoding is a
-// search for the block with the least Σ c·(ŵ − w)², c the weight of the column. It is computed in float64, each
-// product rounded, one weight after the other, so that the same bytes come out on every machine.
+// search for the block with the least Σ c·(ŵ − w)², c the weight of the column. Eight blocks or sub-blocks are searched side by side: what
+// candidates leave of the weights is summed up in float32, one weight after the other, each product rounded; everything else is float64.
+// So the same bytes come out on every machine.
 package block

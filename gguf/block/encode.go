@@ -15,38 +15,72 @@ var (
 	simpleIQ4_NL = simple{grid{}, scalesIQ4_XS.reach}
 )
 
-// encode sets the codes of 32 weights and returns their scale, a float16.
-func (s *simple) encode(g *group, codes []uint8, w, c []float32) float32 {
-	g.load(&s.values, w, c)
-	g.fitScale(s.reach)
-	d := roundHalf(g.scale)
-	g.codes(codes, d, 0)
-	return float32(d)
+// encode calls put for every 32 weights with the bytes they go to, their codes and their scale, a float16.
+func (s *simple) encode(dst []byte, bytes int, src, weights []float32, put func(dst []byte, codes []uint8, d float32)) {
+	t, codes := &tile{values: &s.values}, make([]uint8, 32)
+	t.eights(dst, bytes, src, weights, func() { t.fitScale(s.reach) }, func(dst []byte, l int, w, c []float32) {
+		d := roundHalf(t.best[l].scale * t.down[l])
+		s.values.codes(codes, w, d, 0)
+		put(dst, codes, float32(d))
+	})
+}
+
+// eights searches eight blocks of 32 weights at a time, and calls put for each with the bytes it goes to, its run, weights and importances.
+func (t *tile) eights(dst []byte, bytes int, src, weights []float32, search func(), put func(dst []byte, l int, w, c []float32)) {
+	for at := 0; at < len(src); at += 8 * 32 {
+		n := min((len(src)-at)/32, 8)
+		for l := range 8 {
+			if l >= n {
+				t.empty(l, 32)
+				continue
+			}
+			c, up := columns(weights, at+32*l, 32), 1.0
+			if c != nil {
+				up = power(greatest(c))
+			}
+			t.load(l, src[at+32*l:][:32], c, up)
+		}
+		search()
+		for l := range n {
+			put(dst[:bytes], l, src[at+32*l:][:32], columns(weights, at+32*l, 32))
+			dst = dst[bytes:]
+		}
+	}
+}
+
+// columns returns the importances of n weights from number at on, nil if there are none.
+func columns(weights []float32, at, n int) []float32 {
+	if weights == nil {
+		return nil
+	}
+	return weights[at%len(weights):][:n]
 }
 
 // lineFactors are the parts of a half of the range that Q4_1 and Q5_1 try.
 var lineFactors = []float64{1, .985, .97, .955, .94, .92, .9, .87}
 
-// encodeLine sets the codes of 32 weights, from 0 to top, and returns d and m of w = d·q + m, float16 values.
-func encodeLine(g *group, codes []uint8, w, c []float32, values *grid) (d, m float32) {
-	g.load(values, w, c)
-	g.fitLine(values.hi, lineFactors, free)
-	scale, floor := roundHalf(g.scale), roundHalf(g.floor)
-	if scale == 0 {
-		floor = roundHalf(-g.sumCW / g.sumC)
-	}
-	g.codes(codes, scale, floor)
-	var loss, zeros float64 // where half floats have few digits, rounding may cost more than the weights are
-	for i, x := range w {
-		e := float64(scale*float64(codes[i])) - floor - float64(x)
-		loss += float64(float64(c[i]) * float64(e*e))
-		zeros += float64(float64(c[i]) * float64(float64(x)*float64(x)))
-	}
-	if loss > zeros {
-		clear(codes)
-		return 0, 0
-	}
-	return float32(scale), float32(-floor)
+// encodeLines calls put for every 32 weights with the bytes they go to, their codes from 0 to the top of the values, and d and m of w = d·q + m,
+// float16 values.
+func encodeLines(dst []byte, bytes int, src, weights []float32, values *grid, put func(dst []byte, codes []uint8, d, m float32)) {
+	t, codes := &tile{values: values}, make([]uint8, 32)
+	t.eights(dst, bytes, src, weights, func() { t.fitLine(values.hi, lineFactors, free) }, func(dst []byte, l int, w, c []float32) {
+		scale, floor := roundHalf(t.best[l].scale*t.down[l]), roundHalf(t.best[l].floor*t.down[l])
+		if scale == 0 {
+			floor = roundHalf(-t.sumCW[l] / t.sumC[l] * t.down[l])
+		}
+		values.codes(codes, w, scale, floor)
+		var loss, zeros float64 // where half floats have few digits, rounding may cost more than the weights are
+		for i, x := range w {
+			e := float64(scale*float64(codes[i])) - floor - float64(x)
+			loss += float64(float64(c[i]) * float64(e*e))
+			zeros += float64(float64(c[i]) * float64(float64(x)*float64(x)))
+		}
+		if loss > zeros {
+			clear(codes)
+			scale, floor = 0, 0
+		}
+		put(dst, codes, float32(scale), float32(-floor))
+	})
 }
 
 // Importance sets c to weights for Encode where nothing is known of the columns: σ + |w|, with the root mean square σ of each 32
@@ -66,26 +100,21 @@ func Importance(c, w []float32) {
 	}
 }
 
-// each calls encode for every 32 weights with the bytes they go to, and with their importance, nil if there is none.
-func each(dst []byte, bytes int, src, weights []float32, encode func(dst []byte, w, c []float32)) {
+// each calls round for every 32 weights with the bytes they go to.
+func each(dst []byte, bytes int, src []float32, round func(dst []byte, codes []uint8, w []float32)) {
+	codes := make([]uint8, 32)
 	for ; len(src) > 0; dst, src = dst[bytes:], src[32:] {
-		var c []float32
-		if weights != nil {
-			c, weights = weights[:32], weights[32:]
-		}
-		encode(dst[:bytes], src[:32], c)
+		round(dst[:bytes], codes, src[:32])
 	}
 }
 
 func encodeQ8_0(dst []byte, src, weights []float32) {
-	var g group
-	var codes [32]uint8
-	each(dst, 34, src, weights, func(dst []byte, w, c []float32) {
-		if c == nil {
-			putF16(dst, roundBytes(dst[2:], w))
-			return
-		}
-		putF16(dst, simpleQ8_0.encode(&g, codes[:], w, c))
+	if weights == nil {
+		each(dst, 34, src, func(dst []byte, _ []uint8, w []float32) { putF16(dst, roundBytes(dst[2:], w)) })
+		return
+	}
+	simpleQ8_0.encode(dst, 34, src, weights, func(dst []byte, codes []uint8, d float32) {
+		putF16(dst, d)
 		for i, q := range codes {
 			dst[2+i] = q - 127
 		}
@@ -93,68 +122,57 @@ func encodeQ8_0(dst []byte, src, weights []float32) {
 }
 
 func encodeQ4_0(dst []byte, src, weights []float32) {
-	var g group
-	var codes [32]uint8
-	each(dst, 18, src, weights, func(dst []byte, w, c []float32) {
-		if c == nil {
-			putF16(dst, roundSigned(codes[:], w, 8))
-		} else {
-			putF16(dst, simpleQ4_0.encode(&g, codes[:], w, c))
-		}
-		joinHalves(dst[2:], codes[:])
-	})
+	put := func(dst []byte, codes []uint8, d float32) {
+		putF16(dst, d)
+		joinHalves(dst[2:], codes)
+	}
+	if weights == nil {
+		each(dst, 18, src, func(dst []byte, codes []uint8, w []float32) { put(dst, codes, roundSigned(codes, w, 8)) })
+		return
+	}
+	simpleQ4_0.encode(dst, 18, src, weights, put)
 }
 
 func encodeQ5_0(dst []byte, src, weights []float32) {
-	var g group
-	var codes [32]uint8
-	each(dst, 22, src, weights, func(dst []byte, w, c []float32) {
-		if c == nil {
-			putF16(dst, roundSigned(codes[:], w, 16))
-		} else {
-			putF16(dst, simpleQ5_0.encode(&g, codes[:], w, c))
-		}
-		joinFive(dst[2:], codes[:])
-	})
+	put := func(dst []byte, codes []uint8, d float32) {
+		putF16(dst, d)
+		joinFive(dst[2:], codes)
+	}
+	if weights == nil {
+		each(dst, 22, src, func(dst []byte, codes []uint8, w []float32) { put(dst, codes, roundSigned(codes, w, 16)) })
+		return
+	}
+	simpleQ5_0.encode(dst, 22, src, weights, put)
 }
 
 func encodeQ4_1(dst []byte, src, weights []float32) {
-	var g group
-	var codes [32]uint8
-	each(dst, 20, src, weights, func(dst []byte, w, c []float32) {
-		var d, m float32
-		if c == nil {
-			d, m = roundRange(codes[:], w, 15)
-		} else {
-			d, m = encodeLine(&g, codes[:], w, c, &rangesQ4_K.values)
-		}
-		putF16(dst, d)
-		putF16(dst[2:], m)
-		joinHalves(dst[4:], codes[:])
-	})
+	encodeRange(dst, 20, src, weights, &rangesQ4_K.values, joinHalves)
 }
 
 func encodeQ5_1(dst []byte, src, weights []float32) {
-	var g group
-	var codes [32]uint8
-	each(dst, 24, src, weights, func(dst []byte, w, c []float32) {
-		var d, m float32
-		if c == nil {
-			d, m = roundRange(codes[:], w, 31)
-		} else {
-			d, m = encodeLine(&g, codes[:], w, c, &rangesQ5_K.values)
-		}
+	encodeRange(dst, 24, src, weights, &rangesQ5_K.values, joinFive)
+}
+
+// encodeRange is what Q4_1 and Q5_1 have in common.
+func encodeRange(dst []byte, bytes int, src, weights []float32, values *grid, join func(dst []byte, codes []uint8)) {
+	put := func(dst []byte, codes []uint8, d, m float32) {
 		putF16(dst, d)
 		putF16(dst[2:], m)
-		joinFive(dst[4:], codes[:])
+		join(dst[4:], codes)
+	}
+	if weights != nil {
+		encodeLines(dst, bytes, src, weights, values, put)
+		return
+	}
+	each(dst, bytes, src, func(dst []byte, codes []uint8, w []float32) {
+		d, m := roundRange(codes, w, float32(values.hi))
+		put(dst, codes, d, m)
 	})
 }
 
 func encodeIQ4_NL(dst []byte, src, weights []float32) {
-	var g group
-	var codes [32]uint8
-	each(dst, 18, src, weights, func(dst []byte, w, c []float32) {
-		putF16(dst, simpleIQ4_NL.encode(&g, codes[:], w, c))
-		joinHalves(dst[2:], codes[:])
+	simpleIQ4_NL.encode(dst, 18, src, weights, func(dst []byte, codes []uint8, d float32) {
+		putF16(dst, d)
+		joinHalves(dst[2:], codes)
 	})
 }

@@ -1,6 +1,7 @@
 package block
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -191,7 +192,7 @@ func TestSameBytes(t *testing.T) {
 			h.Write(b)
 		}
 	}
-	const want = "626803bd28464134"
+	const want = "663d610fcace4ff4"
 	if got := hex.EncodeToString(h.Sum(nil)[:8]); got != want {
 		t.Errorf("the bytes changed: %s, were %s", got, want)
 	}
@@ -267,6 +268,29 @@ func TestImportance(t *testing.T) {
 	for i, want := range map[int]float64{0: 3 + math.Sqrt(12.5), 31: 4 + math.Sqrt(12.5), 32: math.Sqrt2, 33: 2 + math.Sqrt2} {
 		if math.Abs(float64(c[i])-want) > 1e-6 {
 			t.Errorf("column %d counts %v, want %v", i, c[i], want)
+		}
+	}
+}
+
+// TestRowsAlike encodes rows together, with the importances of one row for all, and one by one: rows of 1 to 11 blocks of 32 leave
+// every number of runs over.
+func TestRowsAlike(t *testing.T) {
+	for _, typ := range encoders {
+		for blocks := 1; blocks <= 11; blocks += 1 + 2*(typ.Size()/256) {
+			k, rows := blocks*typ.Size(), 3
+			w, c := bell(uint64(blocks), rows*k, 0.1), bell(20, k, 1)
+			for i, x := range c {
+				c[i] = abs(x)
+			}
+			size := blocks * typ.Bytes()
+			got, want := make([]byte, rows*size), make([]byte, rows*size)
+			err := typ.Encode(got, w, c)
+			for i := range rows {
+				err = errors.Join(err, typ.Encode(want[i*size:][:size], w[i*k:][:k], c))
+			}
+			if err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%s, rows of %d: together %x, one by one %x, %v", typ, k, got, want, err)
+			}
 		}
 	}
 }

@@ -28,14 +28,6 @@ func (t Type) Join(dst []byte, codes []uint8) {
 	}
 }
 
-// after returns the importance of the weights behind the first 256, nil if there is none.
-func after(weights []float32) []float32 {
-	if weights == nil {
-		return nil
-	}
-	return weights[256:]
-}
-
 // joinHalves stores 4 bits of each code: those of the first half of the codes in the low halves of the bytes.
 func joinHalves(dst []byte, codes []uint8) {
 	n := len(dst)

@@ -13,33 +13,34 @@ type scales struct {
 	reach  []float64 // values on which the extreme weight of a sub-block is put
 	starts []float64 // values of sc on which the extreme scale of a block is put
 
-	n      int // sub-blocks
-	groups [16]group
-	best   choice
+	w     []float32
+	tiles []tile // of eight sub-blocks each
+	best  choice
 }
 
 // search sets best for 256 weights.
 func (r *scales) search(w, c []float32) {
-	r.n = 256 / r.size
+	r.w = w
+	r.tiles = loadBlock(r.tiles, &r.values, r.size, w, c)
 	extreme := 0.0
-	for j := range r.n {
-		g := &r.groups[j]
-		var cj []float32
-		if c != nil {
-			cj = c[j*r.size:][:r.size]
-		}
-		g.load(&r.values, w[j*r.size:][:r.size], cj)
-		g.fitScale(r.reach)
-		if math.Abs(g.scale) > math.Abs(extreme) {
-			extreme = g.scale
+	for i := range r.tiles {
+		t := &r.tiles[i]
+		t.fitScale(r.reach)
+		for l, x := range t.best {
+			if scale := x.scale * t.down[l]; math.Abs(scale) > math.Abs(extreme) {
+				extreme = scale
+			}
 		}
 	}
 	r.best.loss = math.Inf(1)
 	for _, start := range r.starts {
 		x := choice{d: roundScale(extreme / start)}
-		for j := range r.n {
-			if x.d != 0 {
-				x.sc[j] = min(max(math.RoundToEven(r.groups[j].scale/x.d), -r.top), r.top-1)
+		for i := range r.tiles {
+			t := &r.tiles[i]
+			for l, best := range t.best {
+				if x.d != 0 {
+					x.sc[8*i+l] = min(max(math.RoundToEven(best.scale*t.down[l]/x.d), -r.top), r.top-1)
+				}
 			}
 		}
 		r.improve(&x)
@@ -51,12 +52,8 @@ func (r *scales) improve(x *choice) {
 	for range 4 {
 		x.loss = 0
 		var ss, sw float64 // Σc·(sc·q)² and Σc·(sc·q)·w
-		for j := range r.n {
-			loss, t := r.integer(x, j)
-			x.loss += loss
-			s := x.sc[j]
-			ss += float64(s * s * t.qq)
-			sw += float64(s * t.qw)
+		for i := range r.tiles {
+			r.integers(x, i, &ss, &sw)
 		}
 		if !(x.loss < r.best.loss) {
 			return
@@ -73,32 +70,43 @@ func (r *scales) improve(x *choice) {
 	}
 }
 
-// integer sets sc of sub-block j to 0, the old one or a neighbour, and returns the loss and the sums.
-func (r *scales) integer(x *choice, j int) (least float64, sums sums) {
-	sc := x.sc[j]
-	x.sc[j] = 0
-	near := &r.groups[j].tries
-	var list [3]float64
-	for s := max(sc-1, -r.top); s <= min(sc+1, r.top-1); s++ {
-		if s != 0 {
-			list[near.n] = s
-			near.add(x.d*s, 0)
+// integers sets sc of the sub-blocks of tile i to 0, the old one or a neighbour, and adds to the loss and the sums.
+func (r *scales) integers(x *choice, i int, ss, sw *float64) {
+	t := &r.tiles[i]
+	sc := (*[8]float64)(x.sc[8*i:])
+	for l, down := range t.down {
+		d := x.d / down
+		for k := range 3 {
+			s := sc[l] + float64(k-1)
+			if s < -r.top || s > r.top-1 {
+				s = 0
+			}
+			t.set(k, l, d*s, 0)
 		}
 	}
-	for i, t := range near.empty(&r.groups[j]) {
-		s := list[i]
-		if loss := t.loss(&r.groups[j], x.d*s, 0); loss < least {
-			least, sums, x.sc[j] = loss, t, s
+	t.run(3, false)
+	for l, down := range t.down {
+		least, qq, qw, s := t.energy[l], 0.0, 0.0, sc[l]
+		sc[l] = 0
+		for k := range 3 {
+			y := &t.ways[k]
+			scale := float64(y.Scale[l])
+			if loss := float64(scale * scale * float64(y.RR[l])); loss < least {
+				qq = float64(y.QQ[l])
+				least, sc[l], qw = loss, s+float64(k-1), float64(scale*(qq+float64(y.QR[l])))
+			}
 		}
+		x.loss += float64(least * down * down)
+		*ss += float64(sc[l] * sc[l] * qq)
+		*sw += float64(sc[l] * qw * down)
 	}
-	return least, sums
 }
 
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *scales) codes(q *[256]uint8) {
-	for j := range r.n {
+	for j := 0; j < 256/r.size; j++ {
 		scale := float64(float32(r.best.d) * float32(r.best.sc[j]))
-		r.groups[j].codes(q[j*r.size:][:r.size], scale, 0)
+		r.values.codes(q[j*r.size:][:r.size], r.w[j*r.size:], scale, 0)
 	}
 }
 
@@ -117,8 +125,8 @@ var (
 func encodeQ3_K(dst []byte, src, weights []float32) {
 	r := scalesQ3_K
 	var q [256]uint8
-	for ; len(src) > 0; dst, src = dst[110:], src[256:] {
-		r.search(src[:256], weights)
+	for at := 0; at < len(src); at, dst = at+256, dst[110:] {
+		r.search(src[at:][:256], columns(weights, at, 256))
 		r.codes(&q)
 		joinQ3_K(dst, q[:])
 		p := dst[96:108]
@@ -129,30 +137,28 @@ func encodeQ3_K(dst []byte, src, weights []float32) {
 			p[8+j%4] |= s >> 4 << (j / 4 * 2)
 		}
 		putF16(dst[108:], float32(r.best.d))
-		weights = after(weights)
 	}
 }
 
 func encodeQ6_K(dst []byte, src, weights []float32) {
 	r := scalesQ6_K
 	var q [256]uint8
-	for ; len(src) > 0; dst, src = dst[210:], src[256:] {
-		r.search(src[:256], weights)
+	for at := 0; at < len(src); at, dst = at+256, dst[210:] {
+		r.search(src[at:][:256], columns(weights, at, 256))
 		r.codes(&q)
 		joinQ6_K(dst, q[:])
 		for j := range 16 {
 			dst[192+j] = uint8(int8(r.best.sc[j]))
 		}
 		putF16(dst[208:], float32(r.best.d))
-		weights = after(weights)
 	}
 }
 
 func encodeIQ4_XS(dst []byte, src, weights []float32) {
 	r := scalesIQ4_XS
 	var q [256]uint8
-	for ; len(src) > 0; dst, src = dst[136:], src[256:] {
-		r.search(src[:256], weights)
+	for at := 0; at < len(src); at, dst = at+256, dst[136:] {
+		r.search(src[at:][:256], columns(weights, at, 256))
 		r.codes(&q)
 		putF16(dst, float32(r.best.d))
 		high := uint16(0)
@@ -164,6 +170,5 @@ func encodeIQ4_XS(dst []byte, src, weights []float32) {
 			joinHalves(dst[8+16*j:][:16], q[32*j:])
 		}
 		binary.LittleEndian.PutUint16(dst[2:], high)
-		weights = after(weights)
 	}
 }

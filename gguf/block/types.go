@@ -160,8 +160,9 @@ func (t Type) Decode(dst []float32, src []byte) error {
 }
 
 // Encode sets dst to the blocks of src. The number of weights is a multiple of the block's, and dst is as long as they
-// take. weights says how much the squared error of each of them counts: as many as src, finite and not negative. Blocks
-// or sub-blocks that nothing counts in are encoded as if all counted alike.
+// take. weights says how much the squared error of each of them counts: as many as src, or those of one row of whole blocks, which are
+// the same for all rows of src; finite and not negative. Blocks or sub-blocks that nothing counts in, or less than 2^-60 of
+// what the others' weights count, are encoded as if all counted alike.
 //
 // weights may be nil. Then Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1 are rounded plainly, as other programs do it, and all weights
 // of the other types count alike. F32, F16, BF16 and Q8_K are always rounded plainly.
@@ -175,7 +176,7 @@ func (t Type) Encode(dst []byte, src, weights []float32) error {
 	if err := c.fits(len(src), len(dst)); err != nil {
 		return fmt.Errorf("block: encoding %s: %w", t, err)
 	}
-	if weights != nil && len(weights) != len(src) {
+	if n := len(weights); weights != nil && n != len(src) && (n == 0 || n%c.size != 0 || len(src)%n != 0) {
 		return fmt.Errorf("block: encoding %s: %d importances for %d weights", t, len(weights), len(src))
 	}
 	if c.size > 1 {

@@ -43,11 +43,11 @@ type set struct {
 	gemms
 	moments
 	fuses
-	lines
+	ways
 }
 
 // generic is the specification.
-var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric, attendsGeneric, gemmsGeneric, momentsGeneric, fusesGeneric, linesGeneric}
+var generic = set{"generic", dotsGeneric, gridsGeneric, rowsGeneric, packsGeneric, panelsGeneric, tilesGeneric, ceilingsGeneric, layersGeneric, attendsGeneric, gemmsGeneric, momentsGeneric, fusesGeneric, waysGeneric}
 
 // sets are those that this machine can run, the best last; apart are those among them whose bits are not the specification's,
 // which only their names put to use.
