@@ -1,6 +1,10 @@
 package block
 
-import "math"
+import (
+	"math"
+
+	"nibble/internal/kernel"
+)
 
 // simple is a block of 32 with one scale: how it is searched if weights are given.
 type simple struct {
@@ -19,27 +23,33 @@ var (
 func (s *simple) encode(dst []byte, bytes int, src, weights []float32, put func(dst []byte, codes []uint8, d float32)) {
 	t, codes := &tile{values: &s.values}, make([]uint8, 32)
 	t.eights(dst, bytes, src, weights, func() { t.fitScale(s.reach) }, func(dst []byte, l int, w, c []float32) {
-		d := roundHalf(t.best[l].scale * t.down[l])
+		scale, _ := t.found(l)
+		d := float32(roundHalf(scale))
 		s.values.codes(codes, w, d, 0)
-		put(dst, codes, float32(d))
+		put(dst, codes, d)
 	})
 }
 
 // eights searches eight blocks of 32 weights at a time, and calls put for each with the bytes it goes to, its run, weights and importances.
 func (t *tile) eights(dst []byte, bytes int, src, weights []float32, search func(), put func(dst []byte, l int, w, c []float32)) {
+	var w, c [8 * 32]float32 // of runs that are fewer, or whose importances are not in one piece
 	for at := 0; at < len(src); at += 8 * 32 {
 		n := min((len(src)-at)/32, 8)
-		for l := range 8 {
-			if l >= n {
-				t.empty(l, 32)
-				continue
-			}
-			c, up := columns(weights, at+32*l, 32), 1.0
-			if c != nil {
-				up = power(greatest(c))
-			}
-			t.load(l, src[at+32*l:][:32], c, up)
+		from, counts := src[at:], weights
+		if n < 8 {
+			clear(w[copy(w[:], from):])
+			from = w[:]
 		}
+		if weights != nil {
+			if counts = weights[at%len(weights):]; len(counts) < 8*32 {
+				for l := range 8 {
+					copy(c[32*l:], columns(weights, at+32*l, 32))
+				}
+				counts = c[:]
+			}
+		}
+		t.load(32, from, counts)
+		t.weigh(&t.lanes.Heaviest)
 		search()
 		for l := range n {
 			put(dst[:bytes], l, src[at+32*l:][:32], columns(weights, at+32*l, 32))
@@ -57,18 +67,19 @@ func columns(weights []float32, at, n int) []float32 {
 }
 
 // lineFactors are the parts of a half of the range that Q4_1 and Q5_1 try.
-var lineFactors = []float64{1, .985, .97, .955, .94, .92, .9, .87}
+var lineFactors = []float32{1, .985, .97, .955, .94, .92, .9, .87}
 
 // encodeLines calls put for every 32 weights with the bytes they go to, their codes from 0 to the top of the values, and d and m of w = d·q + m,
 // float16 values.
 func encodeLines(dst []byte, bytes int, src, weights []float32, values *grid, put func(dst []byte, codes []uint8, d, m float32)) {
 	t, codes := &tile{values: values}, make([]uint8, 32)
 	t.eights(dst, bytes, src, weights, func() { t.fitLine(values.hi, lineFactors, free) }, func(dst []byte, l int, w, c []float32) {
-		scale, floor := roundHalf(t.best[l].scale*t.down[l]), roundHalf(t.best[l].floor*t.down[l])
+		scale, floor := t.found(l)
+		scale, floor = roundHalf(scale), roundHalf(floor)
 		if scale == 0 {
-			floor = roundHalf(-t.sumCW[l] / t.sumC[l] * t.down[l])
+			floor = roundHalf(-t.mean[l] * t.down[l])
 		}
-		values.codes(codes, w, scale, floor)
+		values.codes(codes, w, float32(scale), float32(floor))
 		var loss, zeros float64 // where half floats have few digits, rounding may cost more than the weights are
 		for i, x := range w {
 			e := float64(scale*float64(codes[i])) - floor - float64(x)
@@ -89,11 +100,7 @@ func encodeLines(dst []byte, bytes int, src, weights []float32, values *grid, pu
 func Importance(c, w []float32) {
 	for ; len(w) > 0; c, w = c[min(32, len(w)):], w[min(32, len(w)):] {
 		part := w[:min(32, len(w))]
-		var sum float64
-		for _, x := range part {
-			sum += float64(float64(x) * float64(x))
-		}
-		sigma := float32(math.Sqrt(sum / float64(len(part))))
+		sigma := float32(math.Sqrt(float64(kernel.Dot(part, part)) / float64(len(part))))
 		for i, x := range part {
 			c[i] = sigma + abs(x)
 		}
@@ -165,7 +172,7 @@ func encodeRange(dst []byte, bytes int, src, weights []float32, values *grid, jo
 		return
 	}
 	each(dst, bytes, src, func(dst []byte, codes []uint8, w []float32) {
-		d, m := roundRange(codes, w, float32(values.hi))
+		d, m := roundRange(codes, w, values.hi)
 		put(dst, codes, d, m)
 	})
 }

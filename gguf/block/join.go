@@ -79,7 +79,7 @@ func joinQ6_K(dst []byte, codes []uint8) {
 func joinLevels(dst []byte, codes []uint8) {
 	var q [32]uint8
 	for i, x := range codes {
-		q[i] = levelOf(float64(int(x) - 128))
+		q[i] = levelOf(float32(int(x) - 128))
 	}
 	joinHalves(dst[:16], q[:])
 }

@@ -1,19 +1,24 @@
 package block
 
-import "math"
+import (
+	"math"
+
+	"nibble/internal/kernel"
+)
 
 // ranges searches blocks of sub-blocks with a scale and a minimum each: w ≈ d·sc·q − dmin·mn (Q2_K, Q4_K, Q5_K).
 type ranges struct {
 	size    int       // weights of a sub-block
 	values  grid      // the codes, from 0 on
 	top     float64   // the largest sc and mn
-	factors []float64 // of the ends of a sub-block's range
+	factors []float32 // of the ends of a sub-block's range
 	starts  []float64 // parts of the range of sc and mn that a first d and dmin make use of
 
-	w     []float32
-	tiles []tile   // of eight sub-blocks each
-	sums  [16]sums // of the integers chosen last
-	best  choice
+	w      []float32
+	tiles  []tile // of eight sub-blocks each
+	minima kernel.Minima
+	sums   [16]sums // of the integers chosen last
+	best   choice
 }
 
 // sums are Σcq, Σcq² and Σcqw of a run, in the units of its tile.
@@ -34,8 +39,9 @@ func (r *ranges) search(w, c []float32) {
 	for i := range r.tiles {
 		t := &r.tiles[i]
 		t.fitLine(r.values.hi, r.factors, positive)
-		for l, x := range t.best {
-			scale, floor = max(scale, x.scale*t.down[l]), max(floor, x.floor*t.down[l])
+		for l := range 8 {
+			s, f := t.found(l)
+			scale, floor = max(scale, s), max(floor, f)
 		}
 	}
 	r.best.loss = math.Inf(1)
@@ -44,9 +50,9 @@ func (r *ranges) search(w, c []float32) {
 			x := choice{d: roundScale(scale / (p * r.top)), dmin: roundScale(floor / (q * r.top))}
 			for i := range r.tiles {
 				t := &r.tiles[i]
-				for l, best := range t.best {
-					x.sc[8*i+l] = r.share(best.scale*t.down[l], x.d)
-					x.mn[8*i+l] = r.share(best.floor*t.down[l], x.dmin)
+				for l := range 8 {
+					s, f := t.found(l)
+					x.sc[8*i+l], x.mn[8*i+l] = r.nearest(s*share(x.d)), r.nearest(f*share(x.dmin))
 				}
 			}
 			r.improve(&x)
@@ -69,52 +75,84 @@ func (r *ranges) search(w, c []float32) {
 func (r *ranges) neighbours(x *choice, i int) (loss float64) {
 	t := &r.tiles[i]
 	sc, mn := (*[8]float64)(x.sc[8*i:]), (*[8]float64)(x.mn[8*i:])
-	for l, down := range t.down {
-		d, dmin := x.d/down, x.dmin/down
-		for k := range t.ways {
-			s, m := sc[l]+pairs[k][0], mn[l]+pairs[k][1]
-			if s < 0 || s > r.top || m < 0 || m > r.top {
-				s = 0
+	for l, up := range t.up {
+		for j := range 3 {
+			s, m := r.scale(sc[l]+float64(j-1), x.d*up), r.floor(mn[l]+float64(j-1), x.dmin*up)
+			for k := range 3 {
+				t.ways[3*j+k].Scale[l], t.ways[3*k+j].Floor[l] = s, m
 			}
-			t.set(k, l, d*s, dmin*m)
 		}
 	}
-	t.run(len(t.ways), true)
-	for l, down := range t.down {
-		s, m := sc[l], mn[l]
-		least := r.flat(t, l, x.dmin/down, &sc[l], &mn[l])
-		for k := range t.ways {
-			y := &t.ways[k]
-			if loss := float64(float64(y.Scale[l]) * float64(y.Scale[l]) * float64(y.RR[l])); loss < least {
-				least, sc[l], mn[l] = loss, s+pairs[k][0], m+pairs[k][1]
-			}
+	r.flat(t, x.dmin)
+	t.lanes.Errors(t.ways[:], r.values.lo, r.values.hi, &t.best)
+	for l, k := range t.best.Way {
+		if k < 0 {
+			sc[l], mn[l] = 0, float64(t.best.Floor[l])
+		} else {
+			sc[l], mn[l] = sc[l]+float64(k/3-1), mn[l]+float64(k%3-1)
 		}
-		loss += float64(least * down * down)
+		loss += float64(float64(t.best.Loss[l]) * t.down[l] * t.down[l])
 	}
 	return loss
 }
 
-// pairs are what is added to sc and mn.
-var pairs = [9][2]float64{{-1, -1}, {-1, 0}, {-1, 1}, {0, -1}, {0, 0}, {0, 1}, {1, -1}, {1, 0}, {1, 1}}
-
-// flat sets sc to 0 and mn to the best for it in run l, and returns the loss.
-func (r *ranges) flat(t *tile, l int, dmin float64, sc, mn *float64) float64 {
-	*sc, *mn = 0, r.share(-t.sumCW[l]/t.sumC[l], dmin)
-	floor := dmin * *mn
-	return t.energy[l] + float64(floor*(float64(floor*t.sumC[l])+float64(2*t.sumCW[l])))
+// scale and floor return d·s and d·m as a way has them, and no number if there is no such integer.
+func (r *ranges) scale(s, d float64) float32 {
+	if s < 0 || s > r.top {
+		s = 0
+	}
+	return scale(d * s)
 }
 
-// share returns the integer nearest to x/d among those of a scale.
-func (r *ranges) share(x, d float64) float64 {
-	if d == 0 {
+func (r *ranges) floor(m, d float64) float32 {
+	if m < 0 || m > r.top {
+		m = math.NaN()
+	}
+	return floor(d * m)
+}
+
+// flat makes 0 the best sc, with the best mn for it as the floor, and fills what Minima asks for.
+func (r *ranges) flat(t *tile, dmin float64) {
+	x, inverse := &t.lanes, share(dmin)
+	for l, up := range t.up {
+		unit, perUnit := dmin*up, inverse*t.down[l]
+		m := r.nearest(-t.mean[l] * perUnit)
+		loss := x.Energy[l]
+		if m > 0 {
+			floor := unit * m
+			loss += float32(floor * (float64(floor*float64(x.SumC[l])) + float64(2*float64(x.SumW[l]))))
+		}
+		t.best.Loss[l], t.best.Floor[l], t.best.Way[l] = loss, float32(m), -1
+		r.minima.Unit[l], r.minima.Inverse[l], r.minima.Top[l], r.minima.Mean[l] = float32(unit), float32(perUnit), float32(r.top), float32(t.mean[l])
+	}
+}
+
+// nearest returns the integer nearest to q among those of a scale, 0 for what is no number.
+func (r *ranges) nearest(q float64) float64 {
+	switch {
+	case !(q > 0):
+		return 0
+	case q > r.top:
+		return r.top
+	default:
+		return q + magic - magic
+	}
+}
+
+// share returns 1/x, 0 for 0, to which everything has a share of 0.
+func share(x float64) float64 {
+	if x == 0 {
 		return 0
 	}
-	return min(max(math.RoundToEven(x/d), 0), r.top)
+	return 1 / x
 }
+
+// magic moves a float64 to where neighbours are 1 apart, which rounds it, ties to even.
+const magic = 3 << 51
 
 // improve looks for better integers and fits d and dmin to the integers and codes, in turns.
 func (r *ranges) improve(x *choice) {
-	for range 3 {
+	for range 2 { // a third gains less than a thousandth
 		x.loss = 0
 		for i := range r.tiles {
 			x.loss += r.integers(x, i)
@@ -134,33 +172,26 @@ func (r *ranges) improve(x *choice) {
 func (r *ranges) integers(x *choice, i int) (loss float64) {
 	t := &r.tiles[i]
 	sc, mn := (*[8]float64)(x.sc[8*i:]), (*[8]float64)(x.mn[8*i:])
-	for l, down := range t.down {
-		d, floor := x.d/down, x.dmin/down*mn[l]
+	r.flat(t, x.dmin)
+	for l, up := range t.up {
+		floor := r.floor(mn[l], x.dmin*up)
 		for k := range 3 {
-			s := sc[l] + float64(k-1)
-			if s < 0 || s > r.top {
-				s = 0
-			}
-			t.set(k, l, d*s, floor)
+			t.ways[k].Scale[l], t.ways[k].Floor[l] = r.scale(sc[l]+float64(k-1), x.d*up), floor
 		}
+		r.minima.M[l] = float32(mn[l])
 	}
-	t.run(3, true)
-	for l, down := range t.down {
-		s, m, dmin, sumC := sc[l], mn[l], x.dmin/down, t.sumC[l]
-		least := r.flat(t, l, dmin, &sc[l], &mn[l])
-		r.sums[8*i+l] = sums{}
-		for k := range 3 {
+	t.lanes.Minima(t.ways[:3], r.values.lo, r.values.hi, &r.minima, &t.best)
+	for l, k := range t.best.Way {
+		mn[l] = float64(t.best.Floor[l])
+		if k < 0 {
+			sc[l], r.sums[8*i+l] = 0, sums{}
+		} else {
 			y := &t.ways[k]
-			scale, q := float64(y.Scale[l]), float64(y.Q[l])
-			better := r.share((float64(scale*q)-t.sumCW[l])/sumC, dmin)
-			b := float64((better - m) * dmin) // w − ŵ is scale·r + b
-			if loss := float64(scale*(float64(scale*float64(y.RR[l]))+float64(2*b*float64(y.R[l])))) + float64(b*b*sumC); loss < least {
-				qq := float64(y.QQ[l])
-				least, sc[l], mn[l] = loss, s+float64(k-1), better
-				r.sums[8*i+l] = sums{q, qq, float64(scale*(qq+float64(y.QR[l]))) - float64(float64(y.Floor[l])*q)}
-			}
+			q, qq := float64(y.Q[l]), float64(y.QQ[l])
+			sc[l] += float64(k - 1)
+			r.sums[8*i+l] = sums{q, qq, float64(float64(y.Scale[l])*(qq+float64(y.QR[l]))) - float64(float64(y.Floor[l])*q)}
 		}
-		loss += float64(least * down * down)
+		loss += float64(float64(t.best.Loss[l]) * t.down[l] * t.down[l])
 	}
 	return loss
 }
@@ -174,9 +205,9 @@ func (r *ranges) refit(x *choice) bool {
 			s, m := x.sc[8*i+l], x.mn[8*i+l]
 			ss += float64(s * s * y.qq)
 			sm -= float64(s * m * y.q)
-			mm += float64(m * m * t.sumC[l])
+			mm += float64(m * m * float64(t.lanes.SumC[l]))
 			sw += float64(s * y.qw * t.down[l])
-			mw -= float64(m * t.sumCW[l] * t.down[l])
+			mw -= float64(m * float64(t.lanes.SumW[l]) * t.down[l])
 		}
 	}
 	d, dmin := 0.0, x.dmin
@@ -198,19 +229,19 @@ func (r *ranges) refit(x *choice) bool {
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *ranges) codes(q *[256]uint8) {
 	for j := 0; j < 256/r.size; j++ {
-		scale := float64(float32(r.best.d) * float32(r.best.sc[j]))
-		floor := float64(float32(r.best.dmin) * float32(r.best.mn[j]))
+		scale := float32(r.best.d) * float32(r.best.sc[j])
+		floor := float32(r.best.dmin) * float32(r.best.mn[j])
 		r.values.codes(q[j*r.size:][:r.size], r.w[j*r.size:], scale, floor)
 	}
 }
 
 var (
 	rangesQ2_K = ranges{size: 16, values: grid{0, 3}, top: 15,
-		factors: []float64{1, .85, .7}, starts: []float64{1, .9}}
+		factors: []float32{1, .85, .7}, starts: []float64{1, .9}}
 	rangesQ4_K = ranges{size: 32, values: grid{0, 15}, top: 63,
-		factors: []float64{1, .93, .86}, starts: []float64{1}}
+		factors: []float32{1, .93, .86}, starts: []float64{1}}
 	rangesQ5_K = ranges{size: 32, values: grid{0, 31}, top: 63,
-		factors: []float64{1, .95}, starts: []float64{1}}
+		factors: []float32{1, .95}, starts: []float64{1}}
 )
 
 func encodeQ2_K(dst []byte, src, weights []float32) {

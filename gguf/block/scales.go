@@ -26,8 +26,8 @@ func (r *scales) search(w, c []float32) {
 	for i := range r.tiles {
 		t := &r.tiles[i]
 		t.fitScale(r.reach)
-		for l, x := range t.best {
-			if scale := x.scale * t.down[l]; math.Abs(scale) > math.Abs(extreme) {
+		for l := range 8 {
+			if scale, _ := t.found(l); math.Abs(scale) > math.Abs(extreme) {
 				extreme = scale
 			}
 		}
@@ -37,9 +37,9 @@ func (r *scales) search(w, c []float32) {
 		x := choice{d: roundScale(extreme / start)}
 		for i := range r.tiles {
 			t := &r.tiles[i]
-			for l, best := range t.best {
-				if x.d != 0 {
-					x.sc[8*i+l] = min(max(math.RoundToEven(best.scale*t.down[l]/x.d), -r.top), r.top-1)
+			for l := range 8 {
+				if scale, _ := t.found(l); x.d != 0 {
+					x.sc[8*i+l] = min(max(math.RoundToEven(scale/x.d), -r.top), r.top-1)
 				}
 			}
 		}
@@ -74,19 +74,18 @@ func (r *scales) improve(x *choice) {
 func (r *scales) integers(x *choice, i int, ss, sw *float64) {
 	t := &r.tiles[i]
 	sc := (*[8]float64)(x.sc[8*i:])
-	for l, down := range t.down {
-		d := x.d / down
+	for l, up := range t.up {
 		for k := range 3 {
 			s := sc[l] + float64(k-1)
 			if s < -r.top || s > r.top-1 {
 				s = 0
 			}
-			t.set(k, l, d*s, 0)
+			t.ways[k].Scale[l] = scale(x.d * up * s)
 		}
 	}
-	t.run(3, false)
+	t.compare(3, none)
 	for l, down := range t.down {
-		least, qq, qw, s := t.energy[l], 0.0, 0.0, sc[l]
+		least, qq, qw, s := float64(t.lanes.Energy[l]), 0.0, 0.0, sc[l]
 		sc[l] = 0
 		for k := range 3 {
 			y := &t.ways[k]
@@ -105,7 +104,7 @@ func (r *scales) integers(x *choice, i int, ss, sw *float64) {
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *scales) codes(q *[256]uint8) {
 	for j := 0; j < 256/r.size; j++ {
-		scale := float64(float32(r.best.d) * float32(r.best.sc[j]))
+		scale := float32(r.best.d) * float32(r.best.sc[j])
 		r.values.codes(q[j*r.size:][:r.size], r.w[j*r.size:], scale, 0)
 	}
 }

@@ -46,8 +46,13 @@ func decodeQ4_K(dst []float32, src []byte) {
 		for j := range 8 {
 			sc, mn := scaleMin(src[4:16], j)
 			scale, least := d*float32(sc), dmin*float32(mn)
+			var values [16]float32
+			for q := range values {
+				values[q] = float32(scale*float32(q)) - least
+			}
+			to, shift := dst[32*j:][:32], j%2*4
 			for i, b := range src[16+j/2*32:][:32] {
-				dst[32*j+i] = float32(scale*float32(b>>(j%2*4)&15)) - least
+				to[i] = values[b>>shift&15]
 			}
 		}
 	}

@@ -3,7 +3,10 @@ package block
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+
+	"nibble/internal/kernel"
 )
 
 // Type is the type of a tensor's elements, by its number in a file.
@@ -180,19 +183,26 @@ func (t Type) Encode(dst []byte, src, weights []float32) error {
 		return fmt.Errorf("block: encoding %s: %d importances for %d weights", t, len(weights), len(src))
 	}
 	if c.size > 1 {
-		for i, x := range src {
-			if x-x != 0 {
-				return fmt.Errorf("block: encoding %s: weight %d is %v: %w", t, i, x, ErrNotFinite)
-			}
+		if !kernel.Finite(src) {
+			i := slices.IndexFunc(src, func(x float32) bool { return x-x != 0 })
+			return fmt.Errorf("block: encoding %s: weight %d is %v: %w", t, i, src[i], ErrNotFinite)
 		}
-		for i, x := range weights {
-			if x-x != 0 || x < 0 {
-				return fmt.Errorf("block: encoding %s: importance %d is %v, not a number from 0 on", t, i, x)
-			}
+		if i := firstBad(weights); i >= 0 {
+			return fmt.Errorf("block: encoding %s: importance %d is %v, not a number from 0 on", t, i, weights[i])
 		}
 	}
 	c.encode(dst, src, weights)
 	return nil
+}
+
+// firstBad returns the number of the first that is not a finite number from 0 on, or −1.
+func firstBad(weights []float32) int {
+	if len(weights) > 0 && kernel.Finite(weights) {
+		if least, _ := kernel.Extremes(weights); least >= 0 {
+			return -1
+		}
+	}
+	return slices.IndexFunc(weights, func(x float32) bool { return !(x >= 0 && x <= math.MaxFloat32) })
 }
 
 // fits holds n weights against size bytes.

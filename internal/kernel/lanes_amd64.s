@@ -4,483 +4,1550 @@
 
 #include "textflag.h"
 
-// func lineWaysAVX2(ways *float32, count int, w *float32, c *float32, n int, lo float32, hi float32)
+// func loadLanesAVX2(lanes *float32, w *float32, c *float32, n int)
 // Requires: AVX, AVX2
-TEXT ·lineWaysAVX2(SB), NOSPLIT, $0-48
-	MOVQ         ways+0(FP), AX
-	MOVQ         count+8(FP), CX
-	MOVL         $0x3f800000, DX
-	VMOVD        DX, X0
+TEXT ·loadLanesAVX2(SB), NOSPLIT, $0-32
+	MOVQ         lanes+0(FP), AX
+	MOVQ         n+24(FP), CX
+	LEAQ         (CX)(CX*1), DX
+	ADDQ         DX, DX
+	LEAQ         (DX)(DX*2), BX
+	MOVL         $0x7f800000, SI
+	VMOVD        SI, X0
 	VBROADCASTSS X0, Y0
-	VBROADCASTSS lo+40(FP), Y1
-	VBROADCASTSS hi+44(FP), Y2
+	MOVL         $0xff800000, SI
+	VMOVD        SI, X1
+	VBROADCASTSS X1, Y1
+	MOVL         $0xff800000, SI
+	VMOVD        SI, X2
+	VBROADCASTSS X2, Y2
+	MOVQ         w+8(FP), SI
+	LEAQ         (AX), R8
+	MOVQ         CX, R9
 
-single:
-	TESTQ   CX, CX
-	JZ      done
-	MOVQ    w+16(FP), DX
-	MOVQ    c+24(FP), BX
-	MOVQ    n+32(FP), SI
-	VMOVUPS (AX), Y3
-	VDIVPS  Y3, Y0, Y3
-	VMOVUPS 32(AX), Y4
-	VXORPS  Y5, Y5, Y5
-	VXORPS  Y6, Y6, Y6
-	VXORPS  Y7, Y7, Y7
-	VXORPS  Y8, Y8, Y8
-	VXORPS  Y9, Y9, Y9
-	TESTQ   SI, SI
-	JZ      weightsDone
+w:
+	LEAQ       (SI)(DX*4), DI
+	VMOVUPS    (SI), Y3
+	VMOVUPS    (SI)(DX*1), Y4
+	VMOVUPS    (SI)(DX*2), Y5
+	VMOVUPS    (SI)(BX*1), Y6
+	VMOVUPS    (DI), Y7
+	VMOVUPS    (DI)(DX*1), Y8
+	VMOVUPS    (DI)(DX*2), Y9
+	VMOVUPS    (DI)(BX*1), Y10
+	VUNPCKLPS  Y4, Y3, Y11
+	VUNPCKHPS  Y4, Y3, Y3
+	VUNPCKLPS  Y6, Y5, Y4
+	VUNPCKHPS  Y6, Y5, Y5
+	VUNPCKLPS  Y8, Y7, Y6
+	VUNPCKHPS  Y8, Y7, Y7
+	VUNPCKLPS  Y10, Y9, Y8
+	VUNPCKHPS  Y10, Y9, Y9
+	VUNPCKLPD  Y4, Y11, Y10
+	VUNPCKHPD  Y4, Y11, Y4
+	VUNPCKLPD  Y5, Y3, Y11
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y8, Y6, Y5
+	VUNPCKHPD  Y8, Y6, Y6
+	VUNPCKLPD  Y9, Y7, Y8
+	VUNPCKHPD  Y9, Y7, Y7
+	VPERM2F128 $0x20, Y5, Y10, Y9
+	VMOVUPS    Y9, (R8)
+	VMINPS     Y9, Y0, Y0
+	VMAXPS     Y9, Y1, Y1
+	VPERM2F128 $0x20, Y6, Y4, Y9
+	VMOVUPS    Y9, 32(R8)
+	VMINPS     Y9, Y0, Y0
+	VMAXPS     Y9, Y1, Y1
+	VPERM2F128 $0x20, Y8, Y11, Y9
+	VMOVUPS    Y9, 64(R8)
+	VMINPS     Y9, Y0, Y0
+	VMAXPS     Y9, Y1, Y1
+	VPERM2F128 $0x20, Y7, Y3, Y9
+	VMOVUPS    Y9, 96(R8)
+	VMINPS     Y9, Y0, Y0
+	VMAXPS     Y9, Y1, Y1
+	VPERM2F128 $0x31, Y5, Y10, Y5
+	VMOVUPS    Y5, 128(R8)
+	VMINPS     Y5, Y0, Y0
+	VMAXPS     Y5, Y1, Y1
+	VPERM2F128 $0x31, Y6, Y4, Y4
+	VMOVUPS    Y4, 160(R8)
+	VMINPS     Y4, Y0, Y0
+	VMAXPS     Y4, Y1, Y1
+	VPERM2F128 $0x31, Y8, Y11, Y4
+	VMOVUPS    Y4, 192(R8)
+	VMINPS     Y4, Y0, Y0
+	VMAXPS     Y4, Y1, Y1
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VMOVUPS    Y3, 224(R8)
+	VMINPS     Y3, Y0, Y0
+	VMAXPS     Y3, Y1, Y1
+	ADDQ       $0x20, SI
+	ADDQ       $0x00000100, R8
+	SUBQ       $0x08, R9
+	JNZ        w
+	MOVQ       c+16(FP), SI
+	LEAQ       1024(AX), DI
+	MOVQ       CX, R8
+
+c:
+	LEAQ       (SI)(DX*4), CX
+	VMOVUPS    (SI), Y3
+	VMOVUPS    (SI)(DX*1), Y4
+	VMOVUPS    (SI)(DX*2), Y5
+	VMOVUPS    (SI)(BX*1), Y6
+	VMOVUPS    (CX), Y7
+	VMOVUPS    (CX)(DX*1), Y8
+	VMOVUPS    (CX)(DX*2), Y9
+	VMOVUPS    (CX)(BX*1), Y10
+	VUNPCKLPS  Y4, Y3, Y11
+	VUNPCKHPS  Y4, Y3, Y3
+	VUNPCKLPS  Y6, Y5, Y4
+	VUNPCKHPS  Y6, Y5, Y5
+	VUNPCKLPS  Y8, Y7, Y6
+	VUNPCKHPS  Y8, Y7, Y7
+	VUNPCKLPS  Y10, Y9, Y8
+	VUNPCKHPS  Y10, Y9, Y9
+	VUNPCKLPD  Y4, Y11, Y10
+	VUNPCKHPD  Y4, Y11, Y4
+	VUNPCKLPD  Y5, Y3, Y11
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y8, Y6, Y5
+	VUNPCKHPD  Y8, Y6, Y6
+	VUNPCKLPD  Y9, Y7, Y8
+	VUNPCKHPD  Y9, Y7, Y7
+	VPERM2F128 $0x20, Y5, Y10, Y9
+	VMOVUPS    Y9, (DI)
+	VMAXPS     Y9, Y2, Y2
+	VPERM2F128 $0x20, Y6, Y4, Y9
+	VMOVUPS    Y9, 32(DI)
+	VMAXPS     Y9, Y2, Y2
+	VPERM2F128 $0x20, Y8, Y11, Y9
+	VMOVUPS    Y9, 64(DI)
+	VMAXPS     Y9, Y2, Y2
+	VPERM2F128 $0x20, Y7, Y3, Y9
+	VMOVUPS    Y9, 96(DI)
+	VMAXPS     Y9, Y2, Y2
+	VPERM2F128 $0x31, Y5, Y10, Y5
+	VMOVUPS    Y5, 128(DI)
+	VMAXPS     Y5, Y2, Y2
+	VPERM2F128 $0x31, Y6, Y4, Y4
+	VMOVUPS    Y4, 160(DI)
+	VMAXPS     Y4, Y2, Y2
+	VPERM2F128 $0x31, Y8, Y11, Y4
+	VMOVUPS    Y4, 192(DI)
+	VMAXPS     Y4, Y2, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y3
+	VMOVUPS    Y3, 224(DI)
+	VMAXPS     Y3, Y2, Y2
+	ADDQ       $0x20, SI
+	ADDQ       $0x00000100, DI
+	SUBQ       $0x08, R8
+	JNZ        c
+	VMOVUPS    Y0, 2048(AX)
+	VMOVUPS    Y1, 2080(AX)
+	VMOVUPS    Y2, 2112(AX)
+	VZEROUPPER
+	RET
+
+// func weighLanesAVX2(lanes *float32, up *float32, upC *float32, n int)
+// Requires: AVX
+TEXT ·weighLanesAVX2(SB), NOSPLIT, $0-32
+	MOVQ    lanes+0(FP), AX
+	MOVQ    n+24(FP), CX
+	MOVQ    up+8(FP), DX
+	VMOVUPS (DX), Y0
+	MOVQ    upC+16(FP), DX
+	VMOVUPS (DX), Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	MOVQ    AX, DX
 
 weights:
-	VMOVUPS  (DX), Y10
-	VADDPS   Y4, Y10, Y10
-	VMULPS   Y3, Y10, Y10
-	VMAXPS   Y1, Y10, Y11
-	VMINPS   Y2, Y11, Y11
-	VROUNDPS $0x00, Y11, Y11
-	VSUBPS   Y11, Y10, Y10
-	VMOVUPS  (BX), Y12
-	VMULPS   Y10, Y12, Y13
-	VMULPS   Y11, Y12, Y12
-	VADDPS   Y12, Y5, Y5
-	VADDPS   Y13, Y7, Y7
-	VMULPS   Y11, Y12, Y11
-	VADDPS   Y11, Y6, Y6
-	VMULPS   Y10, Y12, Y12
-	VADDPS   Y12, Y8, Y8
-	VMULPS   Y10, Y13, Y13
-	VADDPS   Y13, Y9, Y9
-	ADDQ     $0x20, DX
-	ADDQ     $0x20, BX
-	DECQ     SI
-	JNZ      weights
+	VMULPS  (DX), Y0, Y5
+	VMULPS  1024(DX), Y1, Y6
+	VMOVUPS Y5, (DX)
+	VMOVUPS Y6, 1024(DX)
+	VADDPS  Y6, Y2, Y2
+	VMULPS  Y5, Y6, Y6
+	VADDPS  Y6, Y3, Y3
+	VMULPS  Y5, Y6, Y6
+	VADDPS  Y6, Y4, Y4
+	ADDQ    $0x20, DX
+	DECQ    CX
+	JNZ     weights
+	VMOVUPS Y2, 2144(AX)
+	VMOVUPS Y3, 2176(AX)
+	VMOVUPS Y4, 2208(AX)
+	VZEROUPPER
+	RET
 
-weightsDone:
-	VMOVUPS Y5, 64(AX)
-	VMOVUPS Y6, 96(AX)
-	VMOVUPS Y7, 128(AX)
-	VMOVUPS Y8, 160(AX)
-	VMOVUPS Y9, 192(AX)
-	ADDQ    $0x000000e0, AX
-	SUBQ    $0x01, CX
-	JMP     single
+// func lineWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, bottom float32, best *float32)
+// Requires: AVX, AVX2
+TEXT ·lineWaysAVX2(SB), NOSPLIT, $0-56
+	MOVQ         ways+0(FP), AX
+	MOVQ         count+8(FP), CX
+	MOVQ         lanes+16(FP), DX
+	VBROADCASTSS lo+32(FP), Y0
+	VBROADCASTSS hi+36(FP), Y1
+
+single:
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y2, Y3, Y2
+	VMOVUPS      32(AX), Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+
+weights:
+	VMOVUPS      (BX), Y9
+	VADDPS       Y3, Y9, Y9
+	VMULPS       Y2, Y9, Y9
+	VMAXPS       Y0, Y9, Y10
+	VMINPS       Y1, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMOVUPS      1024(BX), Y11
+	VMULPS       Y9, Y11, Y12
+	VMULPS       Y10, Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VMULPS       Y10, Y11, Y10
+	VADDPS       Y10, Y5, Y5
+	VADDPS       Y12, Y6, Y6
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y7, Y7
+	VMULPS       Y9, Y12, Y9
+	VADDPS       Y9, Y8, Y8
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y4, 64(AX)
+	VMOVUPS      Y5, 96(AX)
+	VMOVUPS      Y6, 128(AX)
+	VMOVUPS      Y7, 160(AX)
+	VMOVUPS      Y8, 192(AX)
+	VMOVUPS      2144(DX), Y2
+	VMOVUPS      (AX), Y3
+	VMOVUPS      32(AX), Y9
+	VBROADCASTSS bottom+40(FP), Y10
+	VMULPS       Y5, Y2, Y11
+	VMULPS       Y4, Y4, Y12
+	VSUBPS       Y12, Y11, Y12
+	VMULPS       Y7, Y2, Y2
+	VMULPS       Y6, Y4, Y13
+	VSUBPS       Y13, Y2, Y2
+	VDIVPS       Y12, Y2, Y2
+	VMULPS       Y7, Y4, Y13
+	VMULPS       Y6, Y5, Y14
+	VSUBPS       Y14, Y13, Y13
+	VDIVPS       Y12, Y13, Y13
+	VMULPS       Y2, Y3, Y14
+	VADDPS       Y14, Y3, Y14
+	VMULPS       Y13, Y3, Y15
+	VADDPS       Y15, Y9, Y15
+	VMULPS       Y3, Y3, Y16
+	VMULPS       Y7, Y2, Y2
+	VSUBPS       Y2, Y8, Y2
+	VMULPS       Y6, Y13, Y6
+	VADDPS       Y6, Y2, Y2
+	VMULPS       Y2, Y16, Y2
+	VXORPS       Y6, Y6, Y6
+	MOVL         $0x3727c5ac, BX
+	VMOVD        BX, X8
+	VBROADCASTSS X8, Y8
+	VMULPS       Y11, Y8, Y8
+	VCMPPS       $0x1e, Y8, Y12, Y8
+	VCMPPS       $0x1e, Y6, Y14, Y11
+	VCMPPS       $0x1d, Y10, Y15, Y10
+	VANDPS       Y11, Y8, Y8
+	VANDPS       Y10, Y8, Y8
+	VADDPS       Y7, Y5, Y7
+	VMULPS       Y7, Y3, Y3
+	VMULPS       Y4, Y9, Y4
+	VSUBPS       Y4, Y3, Y3
+	VDIVPS       Y5, Y3, Y4
+	VMOVUPS      2208(DX), Y5
+	VMULPS       Y4, Y3, Y3
+	VSUBPS       Y3, Y5, Y3
+	VCMPPS       $0x1e, Y6, Y4, Y5
+	MOVL         $0x7fc00000, BX
+	VMOVD        BX, X7
+	VBROADCASTSS X7, Y7
+	VBLENDVPS    Y5, Y3, Y7, Y3
+	VBLENDVPS    Y8, Y14, Y4, Y4
+	VBLENDVPS    Y8, Y15, Y6, Y5
+	VBLENDVPS    Y8, Y2, Y3, Y2
+	MOVQ         best+48(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y3
+	VCMPPS       $0x11, Y3, Y2, Y6
+	VMOVD        SI, X3
+	VPBROADCASTD X3, Y3
+	VMOVUPS      (BX), Y7
+	VBLENDVPS    Y6, Y2, Y7, Y7
+	VMOVUPS      Y7, (BX)
+	VMOVUPS      32(BX), Y2
+	VBLENDVPS    Y6, Y4, Y2, Y2
+	VMOVUPS      Y2, 32(BX)
+	VMOVUPS      64(BX), Y2
+	VBLENDVPS    Y6, Y5, Y2, Y2
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      96(BX), Y2
+	VBLENDVPS    Y6, Y3, Y2, Y2
+	VMOVUPS      Y2, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
 
 done:
 	VZEROUPPER
 	RET
 
-// func scaleWaysAVX2(ways *float32, count int, w *float32, c *float32, n int, lo float32, hi float32)
+// func minimaWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, m *float32, best *float32)
+// Requires: AVX, AVX2
+TEXT ·minimaWaysAVX2(SB), NOSPLIT, $0-56
+	MOVQ         ways+0(FP), AX
+	MOVQ         count+8(FP), CX
+	MOVQ         lanes+16(FP), DX
+	VBROADCASTSS lo+32(FP), Y0
+	VBROADCASTSS hi+36(FP), Y1
+
+single:
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y2, Y3, Y2
+	VMOVUPS      32(AX), Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+
+weights:
+	VMOVUPS      (BX), Y9
+	VADDPS       Y3, Y9, Y9
+	VMULPS       Y2, Y9, Y9
+	VMAXPS       Y0, Y9, Y10
+	VMINPS       Y1, Y10, Y10
+	VROUNDPS     $0x00, Y10, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMOVUPS      1024(BX), Y11
+	VMULPS       Y9, Y11, Y12
+	VMULPS       Y10, Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VMULPS       Y10, Y11, Y10
+	VADDPS       Y10, Y5, Y5
+	VADDPS       Y12, Y6, Y6
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y7, Y7
+	VMULPS       Y9, Y12, Y9
+	VADDPS       Y9, Y8, Y8
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y4, 64(AX)
+	VMOVUPS      Y5, 96(AX)
+	VMOVUPS      Y6, 128(AX)
+	VMOVUPS      Y7, 160(AX)
+	VMOVUPS      Y8, 192(AX)
+	MOVQ         m+40(FP), BX
+	VMOVUPS      2144(DX), Y2
+	VMOVUPS      (AX), Y3
+	VXORPS       Y5, Y5, Y5
+	VMULPS       Y4, Y3, Y4
+	VDIVPS       Y2, Y4, Y4
+	VMOVUPS      128(BX), Y7
+	VSUBPS       Y7, Y4, Y4
+	VMOVUPS      64(BX), Y7
+	VMULPS       Y7, Y4, Y4
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      96(BX), Y5
+	VMINPS       Y5, Y4, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VMOVUPS      (BX), Y5
+	VSUBPS       Y5, Y4, Y5
+	VMOVUPS      32(BX), Y7
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y8, Y3, Y7
+	VADDPS       Y5, Y5, Y8
+	VMULPS       Y6, Y8, Y6
+	VADDPS       Y6, Y7, Y6
+	VMULPS       Y6, Y3, Y6
+	VMULPS       Y5, Y5, Y5
+	VMULPS       Y2, Y5, Y2
+	VADDPS       Y2, Y6, Y2
+	MOVQ         best+48(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y5
+	VCMPPS       $0x11, Y5, Y2, Y6
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Y5
+	VMOVUPS      (BX), Y7
+	VBLENDVPS    Y6, Y2, Y7, Y7
+	VMOVUPS      Y7, (BX)
+	VMOVUPS      32(BX), Y2
+	VBLENDVPS    Y6, Y3, Y2, Y2
+	VMOVUPS      Y2, 32(BX)
+	VMOVUPS      64(BX), Y2
+	VBLENDVPS    Y6, Y4, Y2, Y2
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      96(BX), Y2
+	VBLENDVPS    Y6, Y5, Y2, Y2
+	VMOVUPS      Y2, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, best *float32)
 // Requires: AVX, AVX2
 TEXT ·scaleWaysAVX2(SB), NOSPLIT, $0-48
 	MOVQ         ways+0(FP), AX
 	MOVQ         count+8(FP), CX
-	MOVL         $0x3f800000, DX
-	VMOVD        DX, X0
-	VBROADCASTSS X0, Y0
-	VBROADCASTSS lo+40(FP), Y1
-	VBROADCASTSS hi+44(FP), Y2
+	MOVQ         lanes+16(FP), DX
+	VBROADCASTSS lo+32(FP), Y0
+	VBROADCASTSS hi+36(FP), Y1
 
 single:
-	TESTQ   CX, CX
-	JZ      done
-	MOVQ    w+16(FP), DX
-	MOVQ    c+24(FP), BX
-	MOVQ    n+32(FP), SI
-	VMOVUPS (AX), Y3
-	VDIVPS  Y3, Y0, Y3
-	VXORPS  Y4, Y4, Y4
-	VXORPS  Y5, Y5, Y5
-	VXORPS  Y6, Y6, Y6
-	TESTQ   SI, SI
-	JZ      weightsDone
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y2, Y3, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
 
 weights:
-	VMOVUPS  (DX), Y7
-	VMULPS   Y3, Y7, Y7
-	VMAXPS   Y1, Y7, Y8
-	VMINPS   Y2, Y8, Y8
-	VROUNDPS $0x00, Y8, Y8
-	VSUBPS   Y8, Y7, Y7
-	VMOVUPS  (BX), Y9
-	VMULPS   Y7, Y9, Y10
-	VMULPS   Y8, Y9, Y9
-	VMULPS   Y8, Y9, Y8
-	VADDPS   Y8, Y4, Y4
-	VMULPS   Y7, Y9, Y9
-	VADDPS   Y9, Y5, Y5
-	VMULPS   Y7, Y10, Y10
-	VADDPS   Y10, Y6, Y6
-	ADDQ     $0x20, DX
-	ADDQ     $0x20, BX
-	DECQ     SI
-	JNZ      weights
-
-weightsDone:
-	VMOVUPS Y4, 96(AX)
-	VMOVUPS Y5, 160(AX)
-	VMOVUPS Y6, 192(AX)
-	ADDQ    $0x000000e0, AX
-	SUBQ    $0x01, CX
-	JMP     single
+	VMOVUPS      (BX), Y6
+	VMULPS       Y2, Y6, Y6
+	VMAXPS       Y0, Y6, Y7
+	VMINPS       Y1, Y7, Y7
+	VROUNDPS     $0x00, Y7, Y7
+	VSUBPS       Y7, Y6, Y6
+	VMOVUPS      1024(BX), Y8
+	VMULPS       Y6, Y8, Y9
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y7, Y8, Y7
+	VADDPS       Y7, Y3, Y3
+	VMULPS       Y6, Y8, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y6, Y9, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, 160(AX)
+	VMOVUPS      Y5, 192(AX)
+	VMOVUPS      (AX), Y2
+	VDIVPS       Y3, Y4, Y6
+	VXORPS       Y3, Y3, Y3
+	VMULPS       Y6, Y2, Y7
+	VADDPS       Y7, Y2, Y7
+	VMULPS       Y2, Y2, Y2
+	VMULPS       Y4, Y6, Y4
+	VSUBPS       Y4, Y5, Y4
+	VMULPS       Y4, Y2, Y2
+	MOVQ         best+40(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y4
+	VCMPPS       $0x11, Y4, Y2, Y5
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS      (BX), Y6
+	VBLENDVPS    Y5, Y2, Y6, Y6
+	VMOVUPS      Y6, (BX)
+	VMOVUPS      32(BX), Y2
+	VBLENDVPS    Y5, Y7, Y2, Y2
+	VMOVUPS      Y2, 32(BX)
+	VMOVUPS      64(BX), Y2
+	VBLENDVPS    Y5, Y3, Y2, Y2
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      96(BX), Y2
+	VBLENDVPS    Y5, Y4, Y2, Y2
+	VMOVUPS      Y2, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
 
 done:
 	VZEROUPPER
 	RET
 
-// func lineWaysAVX512(ways *float32, count int, w *float32, c *float32, n int, lo float32, hi float32)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·lineWaysAVX512(SB), NOSPLIT, $0-48
+// func errorWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, best *float32)
+// Requires: AVX, AVX2
+TEXT ·errorWaysAVX2(SB), NOSPLIT, $0-48
 	MOVQ         ways+0(FP), AX
 	MOVQ         count+8(FP), CX
-	MOVL         $0x3f800000, DX
-	VMOVD        DX, X0
-	VBROADCASTSS X0, Y0
-	VBROADCASTSS lo+40(FP), Z1
-	VBROADCASTSS hi+44(FP), Z2
-
-pairs:
-	CMPQ         CX, $0x02
-	JLT          single
-	MOVQ         w+16(FP), DX
-	MOVQ         c+24(FP), BX
-	MOVQ         n+32(FP), SI
-	VMOVUPS      (AX), Y3
-	VINSERTF64X4 $0x01, 224(AX), Z3, Z3
-	VBROADCASTSS X0, Z4
-	VDIVPS       Z3, Z4, Z3
-	VMOVUPS      32(AX), Y5
-	VINSERTF64X4 $0x01, 256(AX), Z5, Z5
-	VPXORQ       Z6, Z6, Z6
-	VPXORQ       Z7, Z7, Z7
-	VPXORQ       Z8, Z8, Z8
-	VPXORQ       Z9, Z9, Z9
-	VPXORQ       Z10, Z10, Z10
-	TESTQ        SI, SI
-	JZ           weightsOfPairsDone
-
-weightsOfPairs:
-	VBROADCASTF64X4 (DX), Z4
-	VADDPS          Z5, Z4, Z4
-	VMULPS          Z3, Z4, Z4
-	VMAXPS          Z1, Z4, Z11
-	VMINPS          Z2, Z11, Z11
-	VRNDSCALEPS     $0x00, Z11, Z11
-	VSUBPS          Z11, Z4, Z4
-	VBROADCASTF64X4 (BX), Z12
-	VMULPS          Z4, Z12, Z13
-	VMULPS          Z11, Z12, Z12
-	VADDPS          Z12, Z6, Z6
-	VADDPS          Z13, Z8, Z8
-	VMULPS          Z11, Z12, Z11
-	VADDPS          Z11, Z7, Z7
-	VMULPS          Z4, Z12, Z12
-	VADDPS          Z12, Z9, Z9
-	VMULPS          Z4, Z13, Z13
-	VADDPS          Z13, Z10, Z10
-	ADDQ            $0x20, DX
-	ADDQ            $0x20, BX
-	DECQ            SI
-	JNZ             weightsOfPairs
-
-weightsOfPairsDone:
-	VMOVUPS       Y6, 64(AX)
-	VEXTRACTF64X4 $0x01, Z6, 288(AX)
-	VMOVUPS       Y7, 96(AX)
-	VEXTRACTF64X4 $0x01, Z7, 320(AX)
-	VMOVUPS       Y8, 128(AX)
-	VEXTRACTF64X4 $0x01, Z8, 352(AX)
-	VMOVUPS       Y9, 160(AX)
-	VEXTRACTF64X4 $0x01, Z9, 384(AX)
-	VMOVUPS       Y10, 192(AX)
-	VEXTRACTF64X4 $0x01, Z10, 416(AX)
-	ADDQ          $0x000001c0, AX
-	SUBQ          $0x02, CX
-	JMP           pairs
+	MOVQ         lanes+16(FP), DX
+	VBROADCASTSS lo+32(FP), Y0
+	VBROADCASTSS hi+36(FP), Y1
 
 single:
-	TESTQ   CX, CX
-	JZ      done
-	MOVQ    w+16(FP), DX
-	MOVQ    c+24(FP), BX
-	MOVQ    n+32(FP), SI
-	VMOVUPS (AX), Y3
-	VDIVPS  Y3, Y0, Y3
-	VMOVUPS 32(AX), Y4
-	VXORPS  Y5, Y5, Y5
-	VXORPS  Y6, Y6, Y6
-	VXORPS  Y7, Y7, Y7
-	VXORPS  Y8, Y8, Y8
-	VXORPS  Y9, Y9, Y9
-	TESTQ   SI, SI
-	JZ      weightsDone
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y2, Y3, Y2
+	VMOVUPS      32(AX), Y3
+	VXORPS       Y4, Y4, Y4
 
 weights:
-	VMOVUPS  (DX), Y10
-	VADDPS   Y4, Y10, Y10
-	VMULPS   Y3, Y10, Y10
-	VMAXPS   Y1, Y10, Y11
-	VMINPS   Y2, Y11, Y11
-	VROUNDPS $0x00, Y11, Y11
-	VSUBPS   Y11, Y10, Y10
-	VMOVUPS  (BX), Y12
-	VMULPS   Y10, Y12, Y13
-	VMULPS   Y11, Y12, Y12
-	VADDPS   Y12, Y5, Y5
-	VADDPS   Y13, Y7, Y7
-	VMULPS   Y11, Y12, Y11
-	VADDPS   Y11, Y6, Y6
-	VMULPS   Y10, Y12, Y12
-	VADDPS   Y12, Y8, Y8
-	VMULPS   Y10, Y13, Y13
-	VADDPS   Y13, Y9, Y9
-	ADDQ     $0x20, DX
-	ADDQ     $0x20, BX
-	DECQ     SI
-	JNZ      weights
-
-weightsDone:
-	VMOVUPS Y5, 64(AX)
-	VMOVUPS Y6, 96(AX)
-	VMOVUPS Y7, 128(AX)
-	VMOVUPS Y8, 160(AX)
-	VMOVUPS Y9, 192(AX)
-	ADDQ    $0x000000e0, AX
-	SUBQ    $0x01, CX
-	JMP     single
+	VMOVUPS      (BX), Y5
+	VADDPS       Y3, Y5, Y5
+	VMULPS       Y2, Y5, Y5
+	VMAXPS       Y0, Y5, Y6
+	VMINPS       Y1, Y6, Y6
+	VROUNDPS     $0x00, Y6, Y6
+	VSUBPS       Y6, Y5, Y5
+	VMOVUPS      1024(BX), Y7
+	VMULPS       Y5, Y7, Y8
+	VMULPS       Y6, Y7, Y6
+	VMULPS       Y5, Y8, Y5
+	VADDPS       Y5, Y4, Y4
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y4, 192(AX)
+	VMOVUPS      (AX), Y2
+	VMOVUPS      32(AX), Y3
+	VMULPS       Y2, Y2, Y5
+	VMULPS       Y4, Y5, Y4
+	MOVQ         best+40(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y5
+	VCMPPS       $0x11, Y5, Y4, Y6
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Y5
+	VMOVUPS      (BX), Y7
+	VBLENDVPS    Y6, Y4, Y7, Y7
+	VMOVUPS      Y7, (BX)
+	VMOVUPS      32(BX), Y4
+	VBLENDVPS    Y6, Y2, Y4, Y4
+	VMOVUPS      Y4, 32(BX)
+	VMOVUPS      64(BX), Y2
+	VBLENDVPS    Y6, Y3, Y2, Y2
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      96(BX), Y2
+	VBLENDVPS    Y6, Y5, Y2, Y2
+	VMOVUPS      Y2, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
 
 done:
 	VZEROUPPER
 	RET
 
-// func scaleWaysAVX512(ways *float32, count int, w *float32, c *float32, n int, lo float32, hi float32)
-// Requires: AVX, AVX2, AVX512F
-TEXT ·scaleWaysAVX512(SB), NOSPLIT, $0-48
+// func lineWaysAVX512(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, bottom float32, best *float32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·lineWaysAVX512(SB), NOSPLIT, $0-56
 	MOVQ         ways+0(FP), AX
 	MOVQ         count+8(FP), CX
-	MOVL         $0x3f800000, DX
-	VMOVD        DX, X0
-	VBROADCASTSS X0, Y0
-	VBROADCASTSS lo+40(FP), Z1
-	VBROADCASTSS hi+44(FP), Z2
+	MOVQ         lanes+16(FP), DX
+	VBROADCASTSS lo+32(FP), Z0
+	VBROADCASTSS hi+36(FP), Z1
 
 pairs:
 	CMPQ         CX, $0x02
 	JLT          single
-	MOVQ         w+16(FP), DX
-	MOVQ         c+24(FP), BX
-	MOVQ         n+32(FP), SI
-	VMOVUPS      (AX), Y3
-	VINSERTF64X4 $0x01, 224(AX), Z3, Z3
-	VBROADCASTSS X0, Z4
-	VDIVPS       Z3, Z4, Z3
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	VINSERTF64X4 $0x01, 224(AX), Z2, Z2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Z3
+	VDIVPS       Z2, Z3, Z2
+	VMOVUPS      32(AX), Y18
+	VINSERTF64X4 $0x01, 256(AX), Z18, Z18
+	VPXORQ       Z4, Z4, Z4
 	VPXORQ       Z5, Z5, Z5
 	VPXORQ       Z6, Z6, Z6
 	VPXORQ       Z7, Z7, Z7
-	TESTQ        SI, SI
-	JZ           weightsOfPairsDone
+	VPXORQ       Z8, Z8, Z8
 
 weightsOfPairs:
-	VBROADCASTF64X4 (DX), Z4
-	VMULPS          Z3, Z4, Z4
-	VMAXPS          Z1, Z4, Z8
-	VMINPS          Z2, Z8, Z8
-	VRNDSCALEPS     $0x00, Z8, Z8
-	VSUBPS          Z8, Z4, Z4
-	VBROADCASTF64X4 (BX), Z9
-	VMULPS          Z4, Z9, Z10
-	VMULPS          Z8, Z9, Z9
-	VMULPS          Z8, Z9, Z8
-	VADDPS          Z8, Z5, Z5
-	VMULPS          Z4, Z9, Z9
-	VADDPS          Z9, Z6, Z6
-	VMULPS          Z4, Z10, Z10
-	VADDPS          Z10, Z7, Z7
-	ADDQ            $0x20, DX
+	VBROADCASTF64X4 (BX), Z3
+	VADDPS          Z18, Z3, Z3
+	VMULPS          Z2, Z3, Z3
+	VMAXPS          Z0, Z3, Z21
+	VMINPS          Z1, Z21, Z21
+	VRNDSCALEPS     $0x00, Z21, Z21
+	VSUBPS          Z21, Z3, Z3
+	VBROADCASTF64X4 1024(BX), Z22
+	VMULPS          Z3, Z22, Z23
+	VMULPS          Z21, Z22, Z22
+	VADDPS          Z22, Z4, Z4
+	VMULPS          Z21, Z22, Z21
+	VADDPS          Z21, Z5, Z5
+	VADDPS          Z23, Z6, Z6
+	VMULPS          Z3, Z22, Z21
+	VADDPS          Z21, Z7, Z7
+	VMULPS          Z3, Z23, Z3
+	VADDPS          Z3, Z8, Z8
 	ADDQ            $0x20, BX
 	DECQ            SI
 	JNZ             weightsOfPairs
-
-weightsOfPairsDone:
-	VMOVUPS       Y5, 96(AX)
-	VEXTRACTF64X4 $0x01, Z5, 320(AX)
-	VMOVUPS       Y6, 160(AX)
-	VEXTRACTF64X4 $0x01, Z6, 384(AX)
-	VMOVUPS       Y7, 192(AX)
-	VEXTRACTF64X4 $0x01, Z7, 416(AX)
-	ADDQ          $0x000001c0, AX
-	SUBQ          $0x02, CX
-	JMP           pairs
+	VMOVUPS         Y4, 64(AX)
+	VEXTRACTF64X4   $0x01, Z4, 288(AX)
+	VMOVUPS         Y5, 96(AX)
+	VEXTRACTF64X4   $0x01, Z5, 320(AX)
+	VMOVUPS         Y6, 128(AX)
+	VEXTRACTF64X4   $0x01, Z6, 352(AX)
+	VMOVUPS         Y7, 160(AX)
+	VEXTRACTF64X4   $0x01, Z7, 384(AX)
+	VMOVUPS         Y8, 192(AX)
+	VEXTRACTF64X4   $0x01, Z8, 416(AX)
+	VBROADCASTF64X4 2144(DX), Z3
+	VMOVUPS         (AX), Y19
+	VINSERTF64X4    $0x01, 224(AX), Z19, Z19
+	VMOVUPS         32(AX), Y20
+	VINSERTF64X4    $0x01, 256(AX), Z20, Z20
+	VBROADCASTSS    bottom+40(FP), Z21
+	VMULPS          Z5, Z3, Z22
+	VMULPS          Z4, Z4, Z23
+	VSUBPS          Z23, Z22, Z23
+	VMULPS          Z7, Z3, Z3
+	VMULPS          Z6, Z4, Z24
+	VSUBPS          Z24, Z3, Z3
+	VDIVPS          Z23, Z3, Z3
+	VMULPS          Z7, Z4, Z24
+	VMULPS          Z6, Z5, Z25
+	VSUBPS          Z25, Z24, Z24
+	VDIVPS          Z23, Z24, Z24
+	VMULPS          Z3, Z19, Z25
+	VADDPS          Z25, Z19, Z25
+	VMULPS          Z24, Z19, Z26
+	VADDPS          Z26, Z20, Z26
+	VMULPS          Z19, Z19, Z27
+	VMULPS          Z7, Z3, Z3
+	VSUBPS          Z3, Z8, Z3
+	VMULPS          Z6, Z24, Z24
+	VADDPS          Z24, Z3, Z3
+	VMULPS          Z3, Z27, Z3
+	VPXORQ          Z9, Z9, Z9
+	MOVL            $0x3727c5ac, BX
+	VMOVD           BX, X2
+	VBROADCASTSS    X2, Z24
+	VMULPS          Z22, Z24, Z22
+	VCMPPS          $0x1e, Z22, Z23, K1
+	VCMPPS          $0x1e, Z9, Z25, K2
+	VCMPPS          $0x1d, Z21, Z26, K3
+	KANDW           K2, K1, K1
+	KANDW           K3, K1, K1
+	VADDPS          Z7, Z5, Z21
+	VMULPS          Z21, Z19, Z21
+	VMULPS          Z4, Z20, Z22
+	VSUBPS          Z22, Z21, Z21
+	VDIVPS          Z5, Z21, Z22
+	VBROADCASTF64X4 2208(DX), Z23
+	VMULPS          Z22, Z21, Z21
+	VSUBPS          Z21, Z23, Z21
+	VCMPPS          $0x1e, Z9, Z22, K2
+	MOVL            $0x7fc00000, BX
+	VMOVD           BX, X2
+	VBROADCASTSS    X2, Z23
+	VBLENDMPS       Z21, Z23, K2, Z10
+	VBLENDMPS       Z25, Z22, K1, Z11
+	VBLENDMPS       Z26, Z9, K1, Z12
+	VBLENDMPS       Z3, Z10, K1, Z13
+	MOVQ            best+48(FP), BX
+	MOVQ            count+8(FP), SI
+	SUBQ            CX, SI
+	VMOVUPS         (BX), Y2
+	VCMPPS          $0x11, Y2, Y13, K1
+	VMOVD           SI, X2
+	VPBROADCASTD    X2, Y2
+	VMOVUPS         (BX), Y3
+	VBLENDMPS       Y13, Y3, K1, Y3
+	VMOVUPS         Y3, (BX)
+	VMOVUPS         32(BX), Y3
+	VBLENDMPS       Y11, Y3, K1, Y3
+	VMOVUPS         Y3, 32(BX)
+	VMOVUPS         64(BX), Y3
+	VBLENDMPS       Y12, Y3, K1, Y3
+	VMOVUPS         Y3, 64(BX)
+	VMOVUPS         96(BX), Y3
+	VBLENDMPS       Y2, Y3, K1, Y3
+	VMOVUPS         Y3, 96(BX)
+	INCQ            SI
+	VEXTRACTF64X4   $0x01, Z11, Y2
+	VEXTRACTF64X4   $0x01, Z12, Y3
+	VEXTRACTF64X4   $0x01, Z13, Y18
+	VMOVUPS         (BX), Y19
+	VCMPPS          $0x11, Y19, Y18, K1
+	VMOVD           SI, X19
+	VPBROADCASTD    X19, Y19
+	VMOVUPS         (BX), Y20
+	VBLENDMPS       Y18, Y20, K1, Y20
+	VMOVUPS         Y20, (BX)
+	VMOVUPS         32(BX), Y18
+	VBLENDMPS       Y2, Y18, K1, Y18
+	VMOVUPS         Y18, 32(BX)
+	VMOVUPS         64(BX), Y2
+	VBLENDMPS       Y3, Y2, K1, Y2
+	VMOVUPS         Y2, 64(BX)
+	VMOVUPS         96(BX), Y2
+	VBLENDMPS       Y19, Y2, K1, Y2
+	VMOVUPS         Y2, 96(BX)
+	ADDQ            $0x000001c0, AX
+	SUBQ            $0x02, CX
+	JMP             pairs
 
 single:
-	TESTQ   CX, CX
-	JZ      done
-	MOVQ    w+16(FP), DX
-	MOVQ    c+24(FP), BX
-	MOVQ    n+32(FP), SI
-	VMOVUPS (AX), Y3
-	VDIVPS  Y3, Y0, Y3
-	VXORPS  Y4, Y4, Y4
-	VXORPS  Y5, Y5, Y5
-	VXORPS  Y6, Y6, Y6
-	TESTQ   SI, SI
-	JZ      weightsDone
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y2, Y3, Y2
+	VMOVUPS      32(AX), Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
 
 weights:
-	VMOVUPS  (DX), Y7
-	VMULPS   Y3, Y7, Y7
-	VMAXPS   Y1, Y7, Y8
-	VMINPS   Y2, Y8, Y8
-	VROUNDPS $0x00, Y8, Y8
-	VSUBPS   Y8, Y7, Y7
-	VMOVUPS  (BX), Y9
-	VMULPS   Y7, Y9, Y10
-	VMULPS   Y8, Y9, Y9
-	VMULPS   Y8, Y9, Y8
-	VADDPS   Y8, Y4, Y4
-	VMULPS   Y7, Y9, Y9
-	VADDPS   Y9, Y5, Y5
-	VMULPS   Y7, Y10, Y10
-	VADDPS   Y10, Y6, Y6
-	ADDQ     $0x20, DX
-	ADDQ     $0x20, BX
-	DECQ     SI
-	JNZ      weights
-
-weightsDone:
-	VMOVUPS Y4, 96(AX)
-	VMOVUPS Y5, 160(AX)
-	VMOVUPS Y6, 192(AX)
-	ADDQ    $0x000000e0, AX
-	SUBQ    $0x01, CX
-	JMP     single
+	VMOVUPS      (BX), Y9
+	VADDPS       Y3, Y9, Y9
+	VMULPS       Y2, Y9, Y9
+	VMAXPS       Y0, Y9, Y10
+	VMINPS       Y1, Y10, Y10
+	VRNDSCALEPS  $0x00, Y10, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMOVUPS      1024(BX), Y11
+	VMULPS       Y9, Y11, Y12
+	VMULPS       Y10, Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VMULPS       Y10, Y11, Y10
+	VADDPS       Y10, Y5, Y5
+	VADDPS       Y12, Y6, Y6
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y7, Y7
+	VMULPS       Y9, Y12, Y9
+	VADDPS       Y9, Y8, Y8
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y4, 64(AX)
+	VMOVUPS      Y5, 96(AX)
+	VMOVUPS      Y6, 128(AX)
+	VMOVUPS      Y7, 160(AX)
+	VMOVUPS      Y8, 192(AX)
+	VMOVUPS      2144(DX), Y2
+	VMOVUPS      (AX), Y3
+	VMOVUPS      32(AX), Y9
+	VBROADCASTSS bottom+40(FP), Y10
+	VMULPS       Y5, Y2, Y11
+	VMULPS       Y4, Y4, Y12
+	VSUBPS       Y12, Y11, Y12
+	VMULPS       Y7, Y2, Y2
+	VMULPS       Y6, Y4, Y13
+	VSUBPS       Y13, Y2, Y2
+	VDIVPS       Y12, Y2, Y2
+	VMULPS       Y7, Y4, Y13
+	VMULPS       Y6, Y5, Y18
+	VSUBPS       Y18, Y13, Y13
+	VDIVPS       Y12, Y13, Y13
+	VMULPS       Y2, Y3, Y18
+	VADDPS       Y18, Y3, Y18
+	VMULPS       Y13, Y3, Y19
+	VADDPS       Y19, Y9, Y19
+	VMULPS       Y3, Y3, Y20
+	VMULPS       Y7, Y2, Y2
+	VSUBPS       Y2, Y8, Y2
+	VMULPS       Y6, Y13, Y6
+	VADDPS       Y6, Y2, Y2
+	VMULPS       Y2, Y20, Y2
+	VXORPS       Y6, Y6, Y6
+	MOVL         $0x3727c5ac, BX
+	VMOVD        BX, X8
+	VBROADCASTSS X8, Y8
+	VMULPS       Y11, Y8, Y8
+	VCMPPS       $0x1e, Y8, Y12, K1
+	VCMPPS       $0x1e, Y6, Y18, K2
+	VCMPPS       $0x1d, Y10, Y19, K3
+	KANDW        K2, K1, K1
+	KANDW        K3, K1, K1
+	VADDPS       Y7, Y5, Y7
+	VMULPS       Y7, Y3, Y3
+	VMULPS       Y4, Y9, Y4
+	VSUBPS       Y4, Y3, Y3
+	VDIVPS       Y5, Y3, Y4
+	VMOVUPS      2208(DX), Y5
+	VMULPS       Y4, Y3, Y3
+	VSUBPS       Y3, Y5, Y3
+	VCMPPS       $0x1e, Y6, Y4, K2
+	MOVL         $0x7fc00000, BX
+	VMOVD        BX, X5
+	VBROADCASTSS X5, Y5
+	VBLENDMPS    Y3, Y5, K2, Y14
+	VBLENDMPS    Y18, Y4, K1, Y15
+	VBLENDMPS    Y19, Y6, K1, Y16
+	VBLENDMPS    Y2, Y14, K1, Y17
+	MOVQ         best+48(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y2
+	VCMPPS       $0x11, Y2, Y17, K1
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Y2
+	VMOVUPS      (BX), Y3
+	VBLENDMPS    Y17, Y3, K1, Y3
+	VMOVUPS      Y3, (BX)
+	VMOVUPS      32(BX), Y3
+	VBLENDMPS    Y15, Y3, K1, Y3
+	VMOVUPS      Y3, 32(BX)
+	VMOVUPS      64(BX), Y3
+	VBLENDMPS    Y16, Y3, K1, Y3
+	VMOVUPS      Y3, 64(BX)
+	VMOVUPS      96(BX), Y3
+	VBLENDMPS    Y2, Y3, K1, Y3
+	VMOVUPS      Y3, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
 
 done:
 	VZEROUPPER
 	RET
 
-// func levelWaysAVX2(ways *float32, count int, w *float32, c *float32, n int, values *float32, middles *float32)
+// func minimaWaysAVX512(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, m *float32, best *float32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·minimaWaysAVX512(SB), NOSPLIT, $0-56
+	MOVQ         ways+0(FP), AX
+	MOVQ         count+8(FP), CX
+	MOVQ         lanes+16(FP), DX
+	VBROADCASTSS lo+32(FP), Z0
+	VBROADCASTSS hi+36(FP), Z1
+
+pairs:
+	CMPQ         CX, $0x02
+	JLT          single
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	VINSERTF64X4 $0x01, 224(AX), Z2, Z2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Z3
+	VDIVPS       Z2, Z3, Z2
+	VMOVUPS      32(AX), Y10
+	VINSERTF64X4 $0x01, 256(AX), Z10, Z10
+	VPXORQ       Z4, Z4, Z4
+	VPXORQ       Z5, Z5, Z5
+	VPXORQ       Z6, Z6, Z6
+	VPXORQ       Z7, Z7, Z7
+	VPXORQ       Z8, Z8, Z8
+
+weightsOfPairs:
+	VBROADCASTF64X4 (BX), Z3
+	VADDPS          Z10, Z3, Z3
+	VMULPS          Z2, Z3, Z3
+	VMAXPS          Z0, Z3, Z12
+	VMINPS          Z1, Z12, Z12
+	VRNDSCALEPS     $0x00, Z12, Z12
+	VSUBPS          Z12, Z3, Z3
+	VBROADCASTF64X4 1024(BX), Z13
+	VMULPS          Z3, Z13, Z14
+	VMULPS          Z12, Z13, Z13
+	VADDPS          Z13, Z4, Z4
+	VMULPS          Z12, Z13, Z12
+	VADDPS          Z12, Z5, Z5
+	VADDPS          Z14, Z6, Z6
+	VMULPS          Z3, Z13, Z12
+	VADDPS          Z12, Z7, Z7
+	VMULPS          Z3, Z14, Z3
+	VADDPS          Z3, Z8, Z8
+	ADDQ            $0x20, BX
+	DECQ            SI
+	JNZ             weightsOfPairs
+	VMOVUPS         Y4, 64(AX)
+	VEXTRACTF64X4   $0x01, Z4, 288(AX)
+	VMOVUPS         Y5, 96(AX)
+	VEXTRACTF64X4   $0x01, Z5, 320(AX)
+	VMOVUPS         Y6, 128(AX)
+	VEXTRACTF64X4   $0x01, Z6, 352(AX)
+	VMOVUPS         Y7, 160(AX)
+	VEXTRACTF64X4   $0x01, Z7, 384(AX)
+	VMOVUPS         Y8, 192(AX)
+	VEXTRACTF64X4   $0x01, Z8, 416(AX)
+	MOVQ            m+40(FP), BX
+	VBROADCASTF64X4 2144(DX), Z3
+	VMOVUPS         (AX), Y11
+	VINSERTF64X4    $0x01, 224(AX), Z11, Z11
+	VPXORQ          Z9, Z9, Z9
+	VMULPS          Z4, Z11, Z12
+	VDIVPS          Z3, Z12, Z12
+	VBROADCASTF64X4 128(BX), Z13
+	VSUBPS          Z13, Z12, Z12
+	VBROADCASTF64X4 64(BX), Z13
+	VMULPS          Z13, Z12, Z12
+	VMAXPS          Z9, Z12, Z12
+	VBROADCASTF64X4 96(BX), Z13
+	VMINPS          Z13, Z12, Z12
+	VRNDSCALEPS     $0x00, Z12, Z12
+	VBROADCASTF64X4 (BX), Z13
+	VSUBPS          Z13, Z12, Z13
+	VBROADCASTF64X4 32(BX), Z14
+	VMULPS          Z14, Z13, Z13
+	VMULPS          Z8, Z11, Z14
+	VADDPS          Z13, Z13, Z15
+	VMULPS          Z6, Z15, Z15
+	VADDPS          Z15, Z14, Z14
+	VMULPS          Z14, Z11, Z14
+	VMULPS          Z13, Z13, Z13
+	VMULPS          Z3, Z13, Z3
+	VADDPS          Z3, Z14, Z3
+	MOVQ            best+48(FP), BX
+	MOVQ            count+8(FP), SI
+	SUBQ            CX, SI
+	VMOVUPS         (BX), Y2
+	VCMPPS          $0x11, Y2, Y3, K1
+	VMOVD           SI, X2
+	VPBROADCASTD    X2, Y2
+	VMOVUPS         (BX), Y10
+	VBLENDMPS       Y3, Y10, K1, Y10
+	VMOVUPS         Y10, (BX)
+	VMOVUPS         32(BX), Y10
+	VBLENDMPS       Y11, Y10, K1, Y10
+	VMOVUPS         Y10, 32(BX)
+	VMOVUPS         64(BX), Y10
+	VBLENDMPS       Y12, Y10, K1, Y10
+	VMOVUPS         Y10, 64(BX)
+	VMOVUPS         96(BX), Y10
+	VBLENDMPS       Y2, Y10, K1, Y10
+	VMOVUPS         Y10, 96(BX)
+	INCQ            SI
+	VEXTRACTF64X4   $0x01, Z11, Y2
+	VEXTRACTF64X4   $0x01, Z12, Y10
+	VEXTRACTF64X4   $0x01, Z3, Y3
+	VMOVUPS         (BX), Y11
+	VCMPPS          $0x11, Y11, Y3, K1
+	VMOVD           SI, X11
+	VPBROADCASTD    X11, Y11
+	VMOVUPS         (BX), Y12
+	VBLENDMPS       Y3, Y12, K1, Y12
+	VMOVUPS         Y12, (BX)
+	VMOVUPS         32(BX), Y3
+	VBLENDMPS       Y2, Y3, K1, Y3
+	VMOVUPS         Y3, 32(BX)
+	VMOVUPS         64(BX), Y2
+	VBLENDMPS       Y10, Y2, K1, Y2
+	VMOVUPS         Y2, 64(BX)
+	VMOVUPS         96(BX), Y2
+	VBLENDMPS       Y11, Y2, K1, Y2
+	VMOVUPS         Y2, 96(BX)
+	ADDQ            $0x000001c0, AX
+	SUBQ            $0x02, CX
+	JMP             pairs
+
+single:
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y2, Y3, Y2
+	VMOVUPS      32(AX), Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+
+weights:
+	VMOVUPS      (BX), Y9
+	VADDPS       Y3, Y9, Y9
+	VMULPS       Y2, Y9, Y9
+	VMAXPS       Y0, Y9, Y10
+	VMINPS       Y1, Y10, Y10
+	VRNDSCALEPS  $0x00, Y10, Y10
+	VSUBPS       Y10, Y9, Y9
+	VMOVUPS      1024(BX), Y11
+	VMULPS       Y9, Y11, Y12
+	VMULPS       Y10, Y11, Y11
+	VADDPS       Y11, Y4, Y4
+	VMULPS       Y10, Y11, Y10
+	VADDPS       Y10, Y5, Y5
+	VADDPS       Y12, Y6, Y6
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y7, Y7
+	VMULPS       Y9, Y12, Y9
+	VADDPS       Y9, Y8, Y8
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y4, 64(AX)
+	VMOVUPS      Y5, 96(AX)
+	VMOVUPS      Y6, 128(AX)
+	VMOVUPS      Y7, 160(AX)
+	VMOVUPS      Y8, 192(AX)
+	MOVQ         m+40(FP), BX
+	VMOVUPS      2144(DX), Y2
+	VMOVUPS      (AX), Y3
+	VXORPS       Y5, Y5, Y5
+	VMULPS       Y4, Y3, Y4
+	VDIVPS       Y2, Y4, Y4
+	VMOVUPS      128(BX), Y7
+	VSUBPS       Y7, Y4, Y4
+	VMOVUPS      64(BX), Y7
+	VMULPS       Y7, Y4, Y4
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      96(BX), Y5
+	VMINPS       Y5, Y4, Y4
+	VRNDSCALEPS  $0x00, Y4, Y4
+	VMOVUPS      (BX), Y5
+	VSUBPS       Y5, Y4, Y5
+	VMOVUPS      32(BX), Y7
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y8, Y3, Y7
+	VADDPS       Y5, Y5, Y8
+	VMULPS       Y6, Y8, Y6
+	VADDPS       Y6, Y7, Y6
+	VMULPS       Y6, Y3, Y6
+	VMULPS       Y5, Y5, Y5
+	VMULPS       Y2, Y5, Y2
+	VADDPS       Y2, Y6, Y2
+	MOVQ         best+48(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y5
+	VCMPPS       $0x11, Y5, Y2, K1
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Y5
+	VMOVUPS      (BX), Y6
+	VBLENDMPS    Y2, Y6, K1, Y6
+	VMOVUPS      Y6, (BX)
+	VMOVUPS      32(BX), Y2
+	VBLENDMPS    Y3, Y2, K1, Y2
+	VMOVUPS      Y2, 32(BX)
+	VMOVUPS      64(BX), Y2
+	VBLENDMPS    Y4, Y2, K1, Y2
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      96(BX), Y2
+	VBLENDMPS    Y5, Y2, K1, Y2
+	VMOVUPS      Y2, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleWaysAVX512(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, best *float32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·scaleWaysAVX512(SB), NOSPLIT, $0-48
+	MOVQ         ways+0(FP), AX
+	MOVQ         count+8(FP), CX
+	MOVQ         lanes+16(FP), DX
+	VBROADCASTSS lo+32(FP), Z0
+	VBROADCASTSS hi+36(FP), Z1
+
+pairs:
+	CMPQ         CX, $0x02
+	JLT          single
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	VINSERTF64X4 $0x01, 224(AX), Z2, Z2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Z3
+	VDIVPS       Z2, Z3, Z2
+	VPXORQ       Z4, Z4, Z4
+	VPXORQ       Z5, Z5, Z5
+	VPXORQ       Z6, Z6, Z6
+
+weightsOfPairs:
+	VBROADCASTF64X4 (BX), Z3
+	VMULPS          Z2, Z3, Z3
+	VMAXPS          Z0, Z3, Z9
+	VMINPS          Z1, Z9, Z9
+	VRNDSCALEPS     $0x00, Z9, Z9
+	VSUBPS          Z9, Z3, Z3
+	VBROADCASTF64X4 1024(BX), Z10
+	VMULPS          Z3, Z10, Z11
+	VMULPS          Z9, Z10, Z10
+	VMULPS          Z9, Z10, Z9
+	VADDPS          Z9, Z4, Z4
+	VMULPS          Z3, Z10, Z9
+	VADDPS          Z9, Z5, Z5
+	VMULPS          Z3, Z11, Z3
+	VADDPS          Z3, Z6, Z6
+	ADDQ            $0x20, BX
+	DECQ            SI
+	JNZ             weightsOfPairs
+	VMOVUPS         Y4, 96(AX)
+	VEXTRACTF64X4   $0x01, Z4, 320(AX)
+	VMOVUPS         Y5, 160(AX)
+	VEXTRACTF64X4   $0x01, Z5, 384(AX)
+	VMOVUPS         Y6, 192(AX)
+	VEXTRACTF64X4   $0x01, Z6, 416(AX)
+	VMOVUPS         (AX), Y8
+	VINSERTF64X4    $0x01, 224(AX), Z8, Z8
+	VDIVPS          Z4, Z5, Z3
+	VPXORQ          Z7, Z7, Z7
+	VMULPS          Z3, Z8, Z9
+	VADDPS          Z9, Z8, Z9
+	VMULPS          Z8, Z8, Z10
+	VMULPS          Z5, Z3, Z3
+	VSUBPS          Z3, Z6, Z3
+	VMULPS          Z3, Z10, Z3
+	MOVQ            best+40(FP), BX
+	MOVQ            count+8(FP), SI
+	SUBQ            CX, SI
+	VMOVUPS         (BX), Y2
+	VCMPPS          $0x11, Y2, Y3, K1
+	VMOVD           SI, X2
+	VPBROADCASTD    X2, Y2
+	VMOVUPS         (BX), Y8
+	VBLENDMPS       Y3, Y8, K1, Y8
+	VMOVUPS         Y8, (BX)
+	VMOVUPS         32(BX), Y8
+	VBLENDMPS       Y9, Y8, K1, Y8
+	VMOVUPS         Y8, 32(BX)
+	VMOVUPS         64(BX), Y8
+	VBLENDMPS       Y7, Y8, K1, Y8
+	VMOVUPS         Y8, 64(BX)
+	VMOVUPS         96(BX), Y8
+	VBLENDMPS       Y2, Y8, K1, Y8
+	VMOVUPS         Y8, 96(BX)
+	INCQ            SI
+	VEXTRACTF64X4   $0x01, Z9, Y2
+	VEXTRACTF64X4   $0x01, Z7, Y8
+	VEXTRACTF64X4   $0x01, Z3, Y3
+	VMOVUPS         (BX), Y9
+	VCMPPS          $0x11, Y9, Y3, K1
+	VMOVD           SI, X9
+	VPBROADCASTD    X9, Y9
+	VMOVUPS         (BX), Y10
+	VBLENDMPS       Y3, Y10, K1, Y10
+	VMOVUPS         Y10, (BX)
+	VMOVUPS         32(BX), Y3
+	VBLENDMPS       Y2, Y3, K1, Y3
+	VMOVUPS         Y3, 32(BX)
+	VMOVUPS         64(BX), Y2
+	VBLENDMPS       Y8, Y2, K1, Y2
+	VMOVUPS         Y2, 64(BX)
+	VMOVUPS         96(BX), Y2
+	VBLENDMPS       Y9, Y2, K1, Y2
+	VMOVUPS         Y2, 96(BX)
+	ADDQ            $0x000001c0, AX
+	SUBQ            $0x02, CX
+	JMP             pairs
+
+single:
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y2, Y3, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+
+weights:
+	VMOVUPS      (BX), Y6
+	VMULPS       Y2, Y6, Y6
+	VMAXPS       Y0, Y6, Y7
+	VMINPS       Y1, Y7, Y7
+	VRNDSCALEPS  $0x00, Y7, Y7
+	VSUBPS       Y7, Y6, Y6
+	VMOVUPS      1024(BX), Y8
+	VMULPS       Y6, Y8, Y9
+	VMULPS       Y7, Y8, Y8
+	VMULPS       Y7, Y8, Y7
+	VADDPS       Y7, Y3, Y3
+	VMULPS       Y6, Y8, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y6, Y9, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, 160(AX)
+	VMOVUPS      Y5, 192(AX)
+	VMOVUPS      (AX), Y2
+	VDIVPS       Y3, Y4, Y6
+	VXORPS       Y3, Y3, Y3
+	VMULPS       Y6, Y2, Y7
+	VADDPS       Y7, Y2, Y7
+	VMULPS       Y2, Y2, Y2
+	VMULPS       Y4, Y6, Y4
+	VSUBPS       Y4, Y5, Y4
+	VMULPS       Y4, Y2, Y2
+	MOVQ         best+40(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y4
+	VCMPPS       $0x11, Y4, Y2, K1
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS      (BX), Y5
+	VBLENDMPS    Y2, Y5, K1, Y5
+	VMOVUPS      Y5, (BX)
+	VMOVUPS      32(BX), Y2
+	VBLENDMPS    Y7, Y2, K1, Y2
+	VMOVUPS      Y2, 32(BX)
+	VMOVUPS      64(BX), Y2
+	VBLENDMPS    Y3, Y2, K1, Y2
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      96(BX), Y2
+	VBLENDMPS    Y4, Y2, K1, Y2
+	VMOVUPS      Y2, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
+
+done:
+	VZEROUPPER
+	RET
+
+// func errorWaysAVX512(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, best *float32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·errorWaysAVX512(SB), NOSPLIT, $0-48
+	MOVQ         ways+0(FP), AX
+	MOVQ         count+8(FP), CX
+	MOVQ         lanes+16(FP), DX
+	VBROADCASTSS lo+32(FP), Z0
+	VBROADCASTSS hi+36(FP), Z1
+
+pairs:
+	CMPQ         CX, $0x02
+	JLT          single
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	VINSERTF64X4 $0x01, 224(AX), Z2, Z2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Z3
+	VDIVPS       Z2, Z3, Z2
+	VMOVUPS      32(AX), Y5
+	VINSERTF64X4 $0x01, 256(AX), Z5, Z5
+	VPXORQ       Z4, Z4, Z4
+
+weightsOfPairs:
+	VBROADCASTF64X4 (BX), Z3
+	VADDPS          Z5, Z3, Z3
+	VMULPS          Z2, Z3, Z3
+	VMAXPS          Z0, Z3, Z8
+	VMINPS          Z1, Z8, Z8
+	VRNDSCALEPS     $0x00, Z8, Z8
+	VSUBPS          Z8, Z3, Z3
+	VBROADCASTF64X4 1024(BX), Z9
+	VMULPS          Z3, Z9, Z10
+	VMULPS          Z8, Z9, Z8
+	VMULPS          Z3, Z10, Z3
+	VADDPS          Z3, Z4, Z4
+	ADDQ            $0x20, BX
+	DECQ            SI
+	JNZ             weightsOfPairs
+	VMOVUPS         Y4, 192(AX)
+	VEXTRACTF64X4   $0x01, Z4, 416(AX)
+	VMOVUPS         (AX), Y6
+	VINSERTF64X4    $0x01, 224(AX), Z6, Z6
+	VMOVUPS         32(AX), Y7
+	VINSERTF64X4    $0x01, 256(AX), Z7, Z7
+	VMULPS          Z6, Z6, Z3
+	VMULPS          Z4, Z3, Z3
+	MOVQ            best+40(FP), BX
+	MOVQ            count+8(FP), SI
+	SUBQ            CX, SI
+	VMOVUPS         (BX), Y2
+	VCMPPS          $0x11, Y2, Y3, K1
+	VMOVD           SI, X2
+	VPBROADCASTD    X2, Y2
+	VMOVUPS         (BX), Y5
+	VBLENDMPS       Y3, Y5, K1, Y5
+	VMOVUPS         Y5, (BX)
+	VMOVUPS         32(BX), Y5
+	VBLENDMPS       Y6, Y5, K1, Y5
+	VMOVUPS         Y5, 32(BX)
+	VMOVUPS         64(BX), Y5
+	VBLENDMPS       Y7, Y5, K1, Y5
+	VMOVUPS         Y5, 64(BX)
+	VMOVUPS         96(BX), Y5
+	VBLENDMPS       Y2, Y5, K1, Y5
+	VMOVUPS         Y5, 96(BX)
+	INCQ            SI
+	VEXTRACTF64X4   $0x01, Z6, Y2
+	VEXTRACTF64X4   $0x01, Z7, Y5
+	VEXTRACTF64X4   $0x01, Z3, Y3
+	VMOVUPS         (BX), Y6
+	VCMPPS          $0x11, Y6, Y3, K1
+	VMOVD           SI, X6
+	VPBROADCASTD    X6, Y6
+	VMOVUPS         (BX), Y7
+	VBLENDMPS       Y3, Y7, K1, Y7
+	VMOVUPS         Y7, (BX)
+	VMOVUPS         32(BX), Y3
+	VBLENDMPS       Y2, Y3, K1, Y3
+	VMOVUPS         Y3, 32(BX)
+	VMOVUPS         64(BX), Y2
+	VBLENDMPS       Y5, Y2, K1, Y2
+	VMOVUPS         Y2, 64(BX)
+	VMOVUPS         96(BX), Y2
+	VBLENDMPS       Y6, Y2, K1, Y2
+	VMOVUPS         Y2, 96(BX)
+	ADDQ            $0x000001c0, AX
+	SUBQ            $0x02, CX
+	JMP             pairs
+
+single:
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y2
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X3
+	VBROADCASTSS X3, Y3
+	VDIVPS       Y2, Y3, Y2
+	VMOVUPS      32(AX), Y3
+	VXORPS       Y4, Y4, Y4
+
+weights:
+	VMOVUPS      (BX), Y5
+	VADDPS       Y3, Y5, Y5
+	VMULPS       Y2, Y5, Y5
+	VMAXPS       Y0, Y5, Y6
+	VMINPS       Y1, Y6, Y6
+	VRNDSCALEPS  $0x00, Y6, Y6
+	VSUBPS       Y6, Y5, Y5
+	VMOVUPS      1024(BX), Y7
+	VMULPS       Y5, Y7, Y8
+	VMULPS       Y6, Y7, Y6
+	VMULPS       Y5, Y8, Y5
+	VADDPS       Y5, Y4, Y4
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y4, 192(AX)
+	VMOVUPS      (AX), Y2
+	VMOVUPS      32(AX), Y3
+	VMULPS       Y2, Y2, Y5
+	VMULPS       Y4, Y5, Y4
+	MOVQ         best+40(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y5
+	VCMPPS       $0x11, Y5, Y4, K1
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Y5
+	VMOVUPS      (BX), Y6
+	VBLENDMPS    Y4, Y6, K1, Y6
+	VMOVUPS      Y6, (BX)
+	VMOVUPS      32(BX), Y4
+	VBLENDMPS    Y2, Y4, K1, Y4
+	VMOVUPS      Y4, 32(BX)
+	VMOVUPS      64(BX), Y2
+	VBLENDMPS    Y3, Y2, K1, Y2
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      96(BX), Y2
+	VBLENDMPS    Y5, Y2, K1, Y2
+	VMOVUPS      Y2, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
+
+done:
+	VZEROUPPER
+	RET
+
+// func levelWaysAVX2(ways *float32, count int, lanes *float32, n int, values *float32, middles *float32, best *float32)
 // Requires: AVX, AVX2
 TEXT ·levelWaysAVX2(SB), NOSPLIT, $96-56
 	MOVQ         ways+0(FP), AX
 	MOVQ         count+8(FP), CX
-	MOVL         $0x3f800000, DX
-	VMOVD        DX, X0
-	VBROADCASTSS X0, Y0
-	MOVQ         values+40(FP), DX
-	MOVQ         middles+48(FP), BX
-	VBROADCASTSS 28(BX), Y1
-	MOVL         12(BX), SI
-	MOVL         SI, (SP)
-	MOVL         44(BX), SI
-	MOVL         SI, 4(SP)
-	MOVL         12(BX), SI
-	MOVL         SI, 8(SP)
-	MOVL         44(BX), SI
-	MOVL         SI, 12(SP)
-	MOVL         12(BX), SI
-	MOVL         SI, 16(SP)
-	MOVL         44(BX), SI
-	MOVL         SI, 20(SP)
-	MOVL         12(BX), SI
-	MOVL         SI, 24(SP)
-	MOVL         44(BX), SI
-	MOVL         SI, 28(SP)
-	VMOVUPS      (SP), Y2
-	MOVL         4(BX), SI
-	MOVL         SI, 32(SP)
-	MOVL         20(BX), SI
-	MOVL         SI, 36(SP)
-	MOVL         36(BX), SI
-	MOVL         SI, 40(SP)
-	MOVL         52(BX), SI
-	MOVL         SI, 44(SP)
-	MOVL         4(BX), SI
-	MOVL         SI, 48(SP)
-	MOVL         20(BX), SI
-	MOVL         SI, 52(SP)
-	MOVL         36(BX), SI
-	MOVL         SI, 56(SP)
-	MOVL         52(BX), SI
-	MOVL         SI, 60(SP)
-	VMOVUPS      32(SP), Y3
-	MOVL         (BX), SI
-	MOVL         SI, 64(SP)
-	MOVL         8(BX), SI
-	MOVL         SI, 68(SP)
-	MOVL         16(BX), SI
-	MOVL         SI, 72(SP)
-	MOVL         24(BX), SI
-	MOVL         SI, 76(SP)
-	MOVL         32(BX), SI
-	MOVL         SI, 80(SP)
-	MOVL         40(BX), SI
-	MOVL         SI, 84(SP)
-	MOVL         48(BX), SI
-	MOVL         SI, 88(SP)
-	MOVL         56(BX), BX
-	MOVL         BX, 92(SP)
-	VMOVUPS      64(SP), Y4
-	VMOVUPS      (DX), Y5
-	VMOVUPS      32(DX), Y6
+	MOVQ         lanes+16(FP), DX
+	MOVQ         values+32(FP), BX
+	MOVQ         middles+40(FP), SI
+	VBROADCASTSS 28(SI), Y0
+	MOVL         12(SI), DI
+	MOVL         DI, (SP)
+	MOVL         44(SI), DI
+	MOVL         DI, 4(SP)
+	MOVL         12(SI), DI
+	MOVL         DI, 8(SP)
+	MOVL         44(SI), DI
+	MOVL         DI, 12(SP)
+	MOVL         12(SI), DI
+	MOVL         DI, 16(SP)
+	MOVL         44(SI), DI
+	MOVL         DI, 20(SP)
+	MOVL         12(SI), DI
+	MOVL         DI, 24(SP)
+	MOVL         44(SI), DI
+	MOVL         DI, 28(SP)
+	VMOVUPS      (SP), Y1
+	MOVL         4(SI), DI
+	MOVL         DI, 32(SP)
+	MOVL         20(SI), DI
+	MOVL         DI, 36(SP)
+	MOVL         36(SI), DI
+	MOVL         DI, 40(SP)
+	MOVL         52(SI), DI
+	MOVL         DI, 44(SP)
+	MOVL         4(SI), DI
+	MOVL         DI, 48(SP)
+	MOVL         20(SI), DI
+	MOVL         DI, 52(SP)
+	MOVL         36(SI), DI
+	MOVL         DI, 56(SP)
+	MOVL         52(SI), DI
+	MOVL         DI, 60(SP)
+	VMOVUPS      32(SP), Y2
+	MOVL         (SI), DI
+	MOVL         DI, 64(SP)
+	MOVL         8(SI), DI
+	MOVL         DI, 68(SP)
+	MOVL         16(SI), DI
+	MOVL         DI, 72(SP)
+	MOVL         24(SI), DI
+	MOVL         DI, 76(SP)
+	MOVL         32(SI), DI
+	MOVL         DI, 80(SP)
+	MOVL         40(SI), DI
+	MOVL         DI, 84(SP)
+	MOVL         48(SI), DI
+	MOVL         DI, 88(SP)
+	MOVL         56(SI), SI
+	MOVL         SI, 92(SP)
+	VMOVUPS      64(SP), Y3
+	VMOVUPS      (BX), Y4
+	VMOVUPS      32(BX), Y5
 
 single:
-	TESTQ   CX, CX
-	JZ      done
-	MOVQ    w+16(FP), DX
-	MOVQ    c+24(FP), BX
-	MOVQ    n+32(FP), SI
-	VMOVUPS (AX), Y7
-	VDIVPS  Y7, Y0, Y7
-	VXORPS  Y8, Y8, Y8
-	VXORPS  Y9, Y9, Y9
-	VXORPS  Y10, Y10, Y10
-	TESTQ   SI, SI
-	JZ      weightsDone
+	TESTQ        CX, CX
+	JZ           done
+	MOVQ         n+24(FP), SI
+	MOVQ         DX, BX
+	VMOVUPS      (AX), Y6
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X7
+	VBROADCASTSS X7, Y7
+	VDIVPS       Y6, Y7, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
 
 weights:
-	VMOVUPS   (DX), Y11
-	VMULPS    Y7, Y11, Y11
-	VCMPPS    $0x1d, Y1, Y11, Y13
-	VPSRLD    $0x1f, Y13, Y12
-	VPERMPS   Y2, Y12, Y13
-	VCMPPS    $0x1d, Y13, Y11, Y13
-	VPADDD    Y12, Y12, Y12
-	VPSUBD    Y13, Y12, Y12
-	VPERMPS   Y3, Y12, Y13
-	VCMPPS    $0x1d, Y13, Y11, Y13
-	VPADDD    Y12, Y12, Y12
-	VPSUBD    Y13, Y12, Y12
-	VPERMPS   Y4, Y12, Y13
-	VCMPPS    $0x1d, Y13, Y11, Y13
-	VPADDD    Y12, Y12, Y12
-	VPSUBD    Y13, Y12, Y12
-	VPERMPS   Y5, Y12, Y13
-	VPERMPS   Y6, Y12, Y14
-	VPSLLD    $0x1c, Y12, Y12
-	VBLENDVPS Y12, Y14, Y13, Y13
-	VSUBPS    Y13, Y11, Y11
-	VMOVUPS   (BX), Y12
-	VMULPS    Y11, Y12, Y14
-	VMULPS    Y13, Y12, Y12
-	VMULPS    Y13, Y12, Y13
-	VADDPS    Y13, Y8, Y8
-	VMULPS    Y11, Y12, Y12
-	VADDPS    Y12, Y9, Y9
-	VMULPS    Y11, Y14, Y14
-	VADDPS    Y14, Y10, Y10
-	ADDQ      $0x20, DX
-	ADDQ      $0x20, BX
-	DECQ      SI
-	JNZ       weights
-
-weightsDone:
-	VMOVUPS Y8, 96(AX)
-	VMOVUPS Y9, 160(AX)
-	VMOVUPS Y10, 192(AX)
-	ADDQ    $0x000000e0, AX
-	SUBQ    $0x01, CX
-	JMP     single
+	VMOVUPS      (BX), Y10
+	VMULPS       Y6, Y10, Y10
+	VCMPPS       $0x1d, Y0, Y10, Y12
+	VPSRLD       $0x1f, Y12, Y11
+	VPERMPS      Y1, Y11, Y12
+	VCMPPS       $0x1d, Y12, Y10, Y12
+	VPADDD       Y11, Y11, Y11
+	VPSUBD       Y12, Y11, Y11
+	VPERMPS      Y2, Y11, Y12
+	VCMPPS       $0x1d, Y12, Y10, Y12
+	VPADDD       Y11, Y11, Y11
+	VPSUBD       Y12, Y11, Y11
+	VPERMPS      Y3, Y11, Y12
+	VCMPPS       $0x1d, Y12, Y10, Y12
+	VPADDD       Y11, Y11, Y11
+	VPSUBD       Y12, Y11, Y11
+	VPERMPS      Y4, Y11, Y12
+	VPERMPS      Y5, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VSUBPS       Y12, Y10, Y10
+	VMOVUPS      1024(BX), Y11
+	VMULPS       Y10, Y11, Y13
+	VMULPS       Y12, Y11, Y11
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y7, Y7
+	VMULPS       Y10, Y11, Y11
+	VADDPS       Y11, Y8, Y8
+	VMULPS       Y10, Y13, Y10
+	VADDPS       Y10, Y9, Y9
+	ADDQ         $0x20, BX
+	DECQ         SI
+	JNZ          weights
+	VMOVUPS      Y7, 96(AX)
+	VMOVUPS      Y8, 160(AX)
+	VMOVUPS      Y9, 192(AX)
+	VMOVUPS      (AX), Y6
+	VDIVPS       Y7, Y8, Y10
+	VXORPS       Y7, Y7, Y7
+	VMULPS       Y10, Y6, Y11
+	VADDPS       Y11, Y6, Y11
+	VMULPS       Y6, Y6, Y6
+	VMULPS       Y8, Y10, Y8
+	VSUBPS       Y8, Y9, Y8
+	VMULPS       Y8, Y6, Y6
+	MOVQ         best+48(FP), BX
+	MOVQ         count+8(FP), SI
+	SUBQ         CX, SI
+	VMOVUPS      (BX), Y8
+	VCMPPS       $0x11, Y8, Y6, Y9
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Y8
+	VMOVUPS      (BX), Y10
+	VBLENDVPS    Y9, Y6, Y10, Y10
+	VMOVUPS      Y10, (BX)
+	VMOVUPS      32(BX), Y6
+	VBLENDVPS    Y9, Y11, Y6, Y6
+	VMOVUPS      Y6, 32(BX)
+	VMOVUPS      64(BX), Y6
+	VBLENDVPS    Y9, Y7, Y6, Y6
+	VMOVUPS      Y6, 64(BX)
+	VMOVUPS      96(BX), Y6
+	VBLENDVPS    Y9, Y8, Y6, Y6
+	VMOVUPS      Y6, 96(BX)
+	ADDQ         $0x000000e0, AX
+	SUBQ         $0x01, CX
+	JMP          single
 
 done:
 	VZEROUPPER

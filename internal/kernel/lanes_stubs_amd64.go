@@ -4,17 +4,35 @@
 
 package kernel
 
-// lineWaysAVX2 fills the sums of ways; lanes.go is the specification.
-func lineWaysAVX2(ways *float32, count int, w *float32, c *float32, n int, lo float32, hi float32)
+// loadLanesAVX2 fills W, C and extremes; lanes.go is the specification.
+func loadLanesAVX2(lanes *float32, w *float32, c *float32, n int)
 
-// scaleWaysAVX2 fills the sums of ways; lanes.go is the specification.
-func scaleWaysAVX2(ways *float32, count int, w *float32, c *float32, n int, lo float32, hi float32)
+// weighLanesAVX2 multiplies W and C and fills the sums; lanes.go is the specification.
+func weighLanesAVX2(lanes *float32, up *float32, upC *float32, n int)
 
-// lineWaysAVX512 fills the sums of ways; lanes.go is the specification.
-func lineWaysAVX512(ways *float32, count int, w *float32, c *float32, n int, lo float32, hi float32)
+// lineWaysAVX2 fills ways; lanes.go is the specification.
+func lineWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, bottom float32, best *float32)
 
-// scaleWaysAVX512 fills the sums of ways; lanes.go is the specification.
-func scaleWaysAVX512(ways *float32, count int, w *float32, c *float32, n int, lo float32, hi float32)
+// minimaWaysAVX2 fills ways; lanes.go is the specification.
+func minimaWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, m *float32, best *float32)
 
-// levelWaysAVX2 fills the sums of ways; lanes.go is the specification.
-func levelWaysAVX2(ways *float32, count int, w *float32, c *float32, n int, values *float32, middles *float32)
+// scaleWaysAVX2 fills ways; lanes.go is the specification.
+func scaleWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, best *float32)
+
+// errorWaysAVX2 fills ways; lanes.go is the specification.
+func errorWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, best *float32)
+
+// lineWaysAVX512 fills ways; lanes.go is the specification.
+func lineWaysAVX512(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, bottom float32, best *float32)
+
+// minimaWaysAVX512 fills ways; lanes.go is the specification.
+func minimaWaysAVX512(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, m *float32, best *float32)
+
+// scaleWaysAVX512 fills ways; lanes.go is the specification.
+func scaleWaysAVX512(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, best *float32)
+
+// errorWaysAVX512 fills ways; lanes.go is the specification.
+func errorWaysAVX512(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, best *float32)
+
+// levelWaysAVX2 fills ways; lanes.go is the specification.
+func levelWaysAVX2(ways *float32, count int, lanes *float32, n int, values *float32, middles *float32, best *float32)

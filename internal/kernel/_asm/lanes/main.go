@@ -2,13 +2,12 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
-
-// one is 1 as a float32, in bits.
-const one = 0x3f800000
 
 // Rows of a Way, 32 bytes each.
 const (
@@ -22,18 +21,67 @@ const (
 	rows
 )
 
+// Rows of Best.
+const (
+	bestLoss = iota
+	bestScale
+	bestFloor
+	bestWay
+)
+
+// Rows of Minima.
+const (
+	minimum = iota
+	unit
+	inverseUnit
+	top
+	mean
+)
+
+// Rows of Lanes from W on.
+const (
+	weights  = 0
+	counts   = 32
+	least    = 64
+	most     = 65
+	heaviest = 66
+	sumC     = 67
+	sumW     = 68
+	energy   = 69
+)
+
 func main() {
 	ConstraintExpr("!purego")
-	integers("lineWaysAVX2", true, 1)
-	integers("scaleWaysAVX2", false, 1)
-	integers("lineWaysAVX512", true, 2)
-	integers("scaleWaysAVX512", false, 2)
+	load()
+	weigh()
+	for _, set := range []struct {
+		name string
+		wide
+	}{{"AVX2", 1}, {"AVX512", 2}} {
+		all := []int{sumQ, sumQQ, sumR, sumQR, sumRR}
+		integers("lineWays"+set.name, "lo, hi, bottom float32", set.wide, (*search).fitLine, all...)
+		integers("minimaWays"+set.name, "lo, hi float32, m *float32", set.wide, (*search).fitMinimum, all...)
+		integers("scaleWays"+set.name, "lo, hi float32", set.wide, (*search).fitScale, sumQQ, sumQR, sumRR)
+		integers("errorWays"+set.name, "lo, hi float32", set.wide, (*search).same, sumRR)
+	}
 	levels("levelWaysAVX2")
 	Generate()
 }
 
 // wide is vectors of one way, or of two beside one another.
 type wide int
+
+// evex says that the function is one of AVX-512, whose registers beyond 15 other instructions cannot name.
+var evex bool
+
+// round rounds a register to integers, ties to even.
+func round(v VecVirtual) {
+	if evex {
+		VRNDSCALEPS(Imm(0), v, v)
+	} else {
+		VROUNDPS(Imm(0), v, v)
+	}
+}
 
 // vector makes a register.
 func (p wide) vector() VecVirtual {
@@ -73,63 +121,70 @@ func (p wide) store(v VecVirtual, ways Register, i int) {
 	}
 }
 
-// weights reads a row of Lanes, for both ways.
-func (p wide) weights(m Mem) VecVirtual {
+// shared reads row i of lanes, for both ways.
+func (p wide) shared(lanes Register, i int) VecVirtual {
 	v := p.vector()
 	if p == 2 {
-		VBROADCASTF64X4(m, v)
+		VBROADCASTF64X4(Mem{Base: lanes, Disp: 32 * i}, v)
 	} else {
-		VMOVUPS(m, v)
+		VMOVUPS(Mem{Base: lanes, Disp: 32 * i}, v)
 	}
 	return v
 }
 
-// search is a function: the ways that are left, and what becomes of t.
-type search struct {
-	ways, count Register
-	ones        VecVirtual
-	floors      bool
-	value       func(p wide, t VecVirtual) (q VecVirtual)
+// every fills a register with a number.
+func (p wide) every(x float32) VecVirtual {
+	bits, low, v := GP32(), XMM(), p.vector()
+	MOVL(U32(math.Float32bits(x)), bits)
+	VMOVD(bits, low)
+	VBROADCASTSS(low, v)
+	return v
 }
 
+// search is a function: the ways that are left, the sums that it fills, what becomes of t, and of the sums of a way: scale, floor and loss.
+type search struct {
+	ways, count, lanes Register
+	sums               []int
+	value              func(p wide, t VecVirtual) (q VecVirtual)
+	fit                func(s *search, p wide, sums map[int]VecVirtual) (scale, floor, loss VecVirtual)
+}
+
+// floors says that ways have them.
+func (s *search) floors() bool { return len(s.sums) != 3 }
+
 // begin writes the head of a function.
-func begin(name, more string) *search {
-	TEXT(name, NOSPLIT, "func(ways *float32, count int, w, c *float32, n int, "+more+")")
-	Doc(name + " fills the sums of ways; lanes.go is the specification.")
-	s := &search{ways: Load(Param("ways"), GP64()), count: Load(Param("count"), GP64()), ones: YMM()}
-	bits, low := GP32(), XMM()
-	MOVL(U32(one), bits)
-	VMOVD(bits, low)
-	VBROADCASTSS(low, s.ones)
-	return s
+func begin(name, more string, sums ...int) *search {
+	TEXT(name, NOSPLIT, "func(ways *float32, count int, lanes *float32, n int, "+more+", best *float32)")
+	Doc(name + " fills ways; lanes.go is the specification.")
+	return &search{ways: Load(Param("ways"), GP64()), count: Load(Param("count"), GP64()), lanes: Load(Param("lanes"), GP64()), sums: sums}
+}
+
+// spread fills a register with a parameter.
+func spread(name string, v VecVirtual) VecVirtual {
+	a, err := Param(name).Resolve()
+	if err != nil {
+		panic(err) // a mistake in this file
+	}
+	VBROADCASTSS(a.Addr, v)
+	return v
 }
 
 // integers writes the sums for values from lo to hi.
-func integers(name string, floors bool, most wide) {
-	s := begin(name, "lo, hi float32")
-	lo, hi := most.vector(), most.vector()
-	for _, p := range []struct {
-		name string
-		to   VecVirtual
-	}{{"lo", lo}, {"hi", hi}} {
-		a, err := Param(p.name).Resolve()
-		if err != nil {
-			panic(err) // a mistake in this file
-		}
-		VBROADCASTSS(a.Addr, p.to)
-	}
-	s.floors = floors
+func integers(name, more string, most wide, fit func(*search, wide, map[int]VecVirtual) (scale, floor, loss VecVirtual), sums ...int) {
+	s := begin(name, more, sums...)
+	evex = most == 2
+	lo, hi := spread("lo", most.vector()), spread("hi", most.vector())
+	s.fit = fit
 	s.value = func(p wide, t VecVirtual) VecVirtual {
 		q := p.vector()
 		if p == 2 {
 			VMAXPS(lo, t, q) // of a NaN, and of equals, lo
 			VMINPS(hi, q, q)
-			VRNDSCALEPS(Imm(0), q, q)
 		} else {
 			VMAXPS(lo.AsY(), t, q)
 			VMINPS(hi.AsY(), q, q)
-			VROUNDPS(Imm(0), q, q)
 		}
+		round(q)
 		return q
 	}
 	s.write(most)
@@ -137,7 +192,9 @@ func integers(name string, floors bool, most wide) {
 
 // levels writes the sums for values from a table: a search in halves among the middles, the eight of the last step in one register.
 func levels(name string) {
-	s := begin(name, "values, middles *float32")
+	s := begin(name, "values, middles *float32", sumQQ, sumQR, sumRR)
+	evex = false
+	s.fit = (*search).fitScale
 	values, middles := Load(Param("values"), GP64()), Load(Param("middles"), GP64())
 	first := YMM()
 	VBROADCASTSS(Mem{Base: middles, Disp: 4 * 7}, first)
@@ -197,59 +254,63 @@ func (s *search) write(most wide) {
 	RET()
 }
 
-// way writes the sums of p ways, and goes on to the next.
+// way writes p ways, and goes on to the next.
 func (s *search) way(p wide) {
 	label := []string{"", "weights", "weightsOfPairs"}[p]
-	w, c, n := Load(Param("w"), GP64()), Load(Param("c"), GP64()), Load(Param("n"), GP64())
+	w, n := GP64(), Load(Param("n"), GP64())
+	MOVQ(s.lanes, w)
 	inverse := p.load(s.ways, scale)
-	ones := s.ones
-	if p == 2 {
-		ones = ZMM()
-		VBROADCASTSS(s.ones.AsX(), ones)
-	}
-	VDIVPS(inverse, ones, inverse)
+	VDIVPS(inverse, p.every(1), inverse)
 	var offset VecVirtual
-	kept := []int{sumQQ, sumQR, sumRR}
-	if s.floors {
+	if s.floors() {
 		offset = p.load(s.ways, floor)
-		kept = []int{sumQ, sumQQ, sumR, sumQR, sumRR}
 	}
 	sums := map[int]VecVirtual{}
-	for _, i := range kept {
+	for _, i := range s.sums {
 		sums[i] = p.vector()
 		p.zero(sums[i])
 	}
-	add := func(i int, v VecVirtual) { VADDPS(v, sums[i], sums[i]) }
-	TESTQ(n, n)
-	JZ(LabelRef(label + "Done"))
 	Label(label)
-	t := p.weights(Mem{Base: w})
-	if s.floors {
+	t := p.shared(w, weights)
+	if s.floors() {
 		VADDPS(offset, t, t)
 	}
 	VMULPS(inverse, t, t)
 	q := s.value(p, t)
 	VSUBPS(q, t, t) // r
-	cq, cr, x := p.weights(Mem{Base: c}), p.vector(), p.vector()
-	VMULPS(t, cq, cr)
-	VMULPS(q, cq, cq)
-	if s.floors {
-		add(sumQ, cq)
-		add(sumR, cr)
+	c, cr, cq := p.shared(w, counts), p.vector(), p.vector()
+	VMULPS(t, c, cr)
+	VMULPS(q, c, cq)
+	for _, i := range s.sums {
+		x := p.vector()
+		switch i {
+		case sumQ:
+			x = cq
+		case sumQQ:
+			VMULPS(q, cq, x)
+		case sumR:
+			x = cr
+		case sumQR:
+			VMULPS(t, cq, x)
+		case sumRR:
+			VMULPS(t, cr, x)
+		}
+		VADDPS(x, sums[i], sums[i])
 	}
-	VMULPS(q, cq, x)
-	add(sumQQ, x)
-	VMULPS(t, cq, cq)
-	add(sumQR, cq)
-	VMULPS(t, cr, cr)
-	add(sumRR, cr)
 	ADDQ(Imm(32), w)
-	ADDQ(Imm(32), c)
 	DECQ(n)
 	JNZ(LabelRef(label))
-	Label(label + "Done")
-	for _, i := range kept {
+	for _, i := range s.sums {
 		p.store(sums[i], s.ways, i)
+	}
+	a, b, loss := s.fit(s, p, sums)
+	best := Load(Param("best"), GP64())
+	number := Load(Param("count"), GP64())
+	SUBQ(s.count, number)
+	keep(best, number, a.AsY(), b.AsY(), loss.AsY())
+	if p == 2 {
+		INCQ(number)
+		keep(best, number, upper(a), upper(b), upper(loss))
 	}
 	ADDQ(U32(32*rows*int(p)), s.ways)
 	SUBQ(Imm(uint64(p)), s.count)
