@@ -78,7 +78,7 @@ func (r *Run) pack(it *Item, m *quant.Matrix, row0 int) error {
 }
 
 const (
-	ggufStrip     = 1 << 18   // weights that are read at a time, about
+	ggufStrip     = 1 << 18       // weights that are read at a time, about
 	ggufPerWeight = 4 + 4 + 4 + 1 // bytes that one takes: as stored, in float32, its importance, in its block
 )
 
