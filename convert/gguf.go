@@ -108,7 +108,7 @@ func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 	for _, f := range p.File.Files {
 		p.Files = append(p.Files, File{f.Name, f.Size})
 	}
-	if err := p.items(); err != nil {
+	if err := cmp.Or(p.checkWeights(), p.items()); err != nil {
 		return nil, err
 	}
 	p.Files = append(p.Files, File{base + reportSuffix, p.reportSize()})
@@ -124,14 +124,14 @@ func (p *GGUFPlan) items() error {
 		t := &p.Tensors[i]
 		size := blockBytes(t.Type, t.Shape)
 		if len(t.Sources) == 0 {
-			it := Item{Outputs: part(t.Name, size), place: &place{tensor: t}}
+			it := Item{Outputs: stored(t.Name, size), place: &place{tensor: t}}
 			it.Name = t.Name
 			p.plan.Items = append(p.plan.Items, it)
 			continue
 		}
 		size /= int64(len(t.Sources))
 		for j, s := range t.Sources {
-			it := Item{Tensor: *s, Outputs: part(t.Name, size), place: &place{t, j, int64(j) * size}}
+			it := Item{Tensor: *s, Outputs: stored(t.Name, size), place: &place{t, j, int64(j) * size}}
 			if it.Name = s.Name; len(s.Shape) >= 2 {
 				it.Module = loader.NewModule(s)
 				it.Name = s.Name
@@ -151,8 +151,28 @@ func (p *GGUFPlan) items() error {
 	return nil
 }
 
-// part is the output of an item: so many bytes of a tensor.
-func part(name string, size int64) []safetensors.Spec {
+// Work returns the plan of the work, for Parts of it.
+func (p *GGUFPlan) Work() *Plan { return p.plan }
+
+// apart returns a copy of the plan. Items of a GGUF file, which may be parts of a tensor, have tensors of their own in it, by their
+// names.
+func (p *Plan) apart() *Plan {
+	q := *p
+	if p.gguf == nil {
+		return &q
+	}
+	q.Items = slices.Clone(p.Items)
+	for i := range q.Items {
+		it := &q.Items[i]
+		alone := *it.place
+		alone.first = 0
+		it.place, it.Outputs = &alone, stored(it.Name, bytesOf(it.Outputs[0]))
+	}
+	return &q
+}
+
+// stored is the output of an item: so many bytes of a tensor.
+func stored(name string, size int64) []safetensors.Spec {
 	return []safetensors.Spec{{Name: name, DType: safetensors.U8, Shape: []int{int(size)}}}
 }
 

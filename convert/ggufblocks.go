@@ -64,7 +64,7 @@ func (r *Run) pack(it *Item, m *quant.Matrix, row0 int) error {
 	t, size := it.place.tensor, m.Blocks.RowBytes(m.K)
 	t.Type.Join(m.Blocks.Raw, m.Codes)
 	put := func(row int, raw []byte) error {
-		return r.out.WriteAt(t.Name, raw, it.place.first+int64(row)*int64(size))
+		return r.out.WriteAt(it.Outputs[0].Name, raw, it.place.first+int64(row)*int64(size))
 	}
 	if t.Heads == 0 {
 		return put(row0, m.Blocks.Raw)
@@ -129,7 +129,7 @@ func (r *Run) blocks(it *Item) *job {
 				noise[(row0+i)/block].Add(row, back)
 			}
 			if t.Heads > 0 {
-				if err := r.out.WriteAt(t.Name, to, it.place.first+int64(t.Place(row0+i, it.N))*int64(size)); err != nil {
+				if err := r.out.WriteAt(it.Outputs[0].Name, to, it.place.first+int64(t.Place(row0+i, it.N))*int64(size)); err != nil {
 					return err
 				}
 			}
@@ -137,7 +137,7 @@ func (r *Run) blocks(it *Item) *job {
 		if t.Heads > 0 {
 			return nil
 		}
-		return r.out.WriteAt(t.Name, raw, it.place.first+int64(row0)*int64(size))
+		return r.out.WriteAt(it.Outputs[0].Name, raw, it.place.first+int64(row0)*int64(size))
 	}
 	j.done = func() error {
 		if it.Spec == nil {
@@ -159,7 +159,7 @@ func (r *Run) store(it *Item, values []float32) error {
 	if err := t.Type.Encode(raw, values, nil); err != nil {
 		return err
 	}
-	return r.out.WriteAt(t.Name, raw, it.place.first)
+	return r.out.WriteAt(it.Outputs[0].Name, raw, it.place.first)
 }
 
 // vector is the job of a vector.

@@ -24,23 +24,46 @@ type GGUFRun struct {
 
 // Quantize writes the files and the report. After an error other than ErrInterrupted nothing is left of them.
 func (r *GGUFRun) Quantize(ctx context.Context) (*Report, error) {
-	if err := r.checkWeights(); err != nil {
-		return nil, err
-	}
-	x := &Run{Plan: r.plan, Out: r.Out, Mode: r.Mode, Progress: r.Progress, Started: r.Started, Loaded: r.Loaded, Stage: r.Stage}
+	x := r.run()
 	if err := x.loadSequences(ctx); err != nil {
 		return nil, err
 	}
 	if err := x.open(); err != nil {
 		return nil, err
 	}
-	report, err := r.quantize(ctx, x)
+	report, err := r.quantize(ctx, x, nil)
 	return report, finish(ctx, x.dir, err)
 }
 
-func (r *GGUFRun) quantize(ctx context.Context, x *Run) (*Report, error) {
+// Merge joins the parts of Work below PartsFolder(r.Out) to the files: the bytes that Quantize writes. The parts stay.
+func (r *GGUFRun) Merge(ctx context.Context) (*Report, error) {
+	x := r.run()
+	p, err := x.openParts()
+	if err != nil {
+		return nil, err
+	}
+	if err := x.open(); err != nil {
+		return nil, err
+	}
+	report, err := r.quantize(ctx, x, p)
+	return report, finish(ctx, x.dir, err)
+}
+
+// run is the run of the work.
+func (r *GGUFRun) run() *Run {
+	return &Run{Plan: r.plan, Out: r.Out, Mode: r.Mode, Progress: r.Progress, Started: r.Started, Loaded: r.Loaded, Stage: r.Stage}
+}
+
+// quantize does the work, or takes it from parts.
+func (r *GGUFRun) quantize(ctx context.Context, x *Run, p *parts) (report *Report, err error) {
 	defer x.out.Close()
-	if err := x.work(ctx, x.jobs()); err != nil {
+	defer x.journal.close()
+	if p != nil {
+		err = x.join(ctx, p)
+	} else {
+		err = x.work(ctx, x.jobs())
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := x.out.Close(); err != nil {
@@ -49,12 +72,14 @@ func (r *GGUFRun) quantize(ctx context.Context, x *Run) (*Report, error) {
 	if err := x.unchanged(); err != nil {
 		return nil, err
 	}
-	report := r.report(x.outcomes, x.sums)
+	report = r.report(x.outcomes, x.sums)
 	if x.sequences != nil {
 		report.Calibration.set(x.sequences)
 	}
+	if p != nil && p.calibration() != nil {
+		report.Calibration = p.calibration()
+	}
 	if r.Check != nil {
-		var err error
 		if report.Check, err = r.Check(filepath.Join(x.dir.Path(), r.Files[0].Name)); err != nil {
 			return nil, err
 		}

@@ -139,11 +139,8 @@ func (p *parts) sums(src *Plan) (map[string]string, error) {
 // Merge joins the parts below PartsFolder(r.Out) to the output: the bytes that one run of the plan writes. The parts stay. Check
 // is that of Quantize.
 func (r *Run) Merge(ctx context.Context, check func(dir string) (measured any, err error)) (*Report, error) {
-	p, err := openParts(PartsFolder(r.Out), r.planDigest())
+	p, err := r.openParts()
 	if err != nil {
-		return nil, err
-	}
-	if r.sums, err = p.sums(r.Plan); err != nil {
 		return nil, err
 	}
 	if err := r.open(); err != nil {
@@ -153,9 +150,36 @@ func (r *Run) Merge(ctx context.Context, check func(dir string) (measured any, e
 	return report, finish(ctx, r.dir, err)
 }
 
+// openParts finds the parts of the output, and takes over what they say of the source.
+func (r *Run) openParts() (p *parts, err error) {
+	if p, err = openParts(PartsFolder(r.Out), r.planDigest()); err != nil {
+		return nil, err
+	}
+	r.sums, err = p.sums(r.Plan)
+	return p, err
+}
+
 func (r *Run) merge(ctx context.Context, p *parts, check func(dir string) (any, error)) (*Report, error) {
 	defer r.out.Close()
 	defer r.journal.close()
+	if err := r.join(ctx, p); err != nil {
+		return nil, err
+	}
+	report := r.report(r.outcomes, r.sums)
+	if c := p.calibration(); c != nil {
+		report.Calibration = c
+	}
+	if err := r.complete(ctx, report, check); err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+// calibration is what all parts say of the text, nil if there was none.
+func (p *parts) calibration() *CalibrationReport { return p.manifests[0].Calibration }
+
+// join copies all tensors from the parts.
+func (r *Run) join(ctx context.Context, p *parts) error {
 	items := map[string]*Item{}
 	for i := range r.Items {
 		items[r.Items[i].Name] = &r.Items[i]
@@ -164,13 +188,13 @@ func (r *Run) merge(ctx context.Context, p *parts, check func(dir string) (any, 
 	for i, m := range p.manifests {
 		set, err := openPart(p.folders[i])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer set.Close()
 		for _, e := range m.Items {
 			it := items[e.Job]
 			if it == nil || !e.fits(it) {
-				return nil, partErrorf("%s: %s is not in the plan, or twice", p.folders[i], e.Job)
+				return partErrorf("%s: %s is not in the plan, or twice", p.folders[i], e.Job)
 			}
 			delete(items, e.Job)
 			if r.finished(it) {
@@ -184,19 +208,9 @@ func (r *Run) merge(ctx context.Context, p *parts, check func(dir string) (any, 
 		}
 	}
 	if len(items) > 0 {
-		return nil, partErrorf("%s is in none of the parts", slices.Min(slices.Collect(maps.Keys(items))))
+		return partErrorf("%s is in none of the parts", slices.Min(slices.Collect(maps.Keys(items))))
 	}
-	if err := r.work(ctx, jobs); err != nil {
-		return nil, err
-	}
-	report := r.report(r.outcomes, r.sums)
-	if c := p.manifests[0].Calibration; c != nil {
-		report.Calibration = c
-	}
-	if err := r.complete(ctx, report, check); err != nil {
-		return nil, err
-	}
-	return report, nil
+	return r.work(ctx, jobs)
 }
 
 // openPart opens the tensors of a part.
@@ -211,23 +225,27 @@ func openPart(folder string) (*safetensors.Set, error) {
 // taken copies the tensors of an item from a part, and finds them as the part has stored them.
 func (r *Run) taken(it *Item, e entry, set *safetensors.Set, folder string) *job {
 	const chunk = 1 << 20
-	var size int64
-	for _, o := range it.Outputs {
-		size += bytesOf(o)
+	var first int64
+	if it.place != nil {
+		first = it.place.first
 	}
 	return &job{name: it.Name, rows: 1, strip: 1, cost: r.cost(it),
 		run: func(w *worker, _, _ int) error {
 			for _, o := range it.Outputs {
-				t, ok := set.Lookup(o.Name)
+				from := o.Name
+				if it.place != nil {
+					from = it.Name // as in the plan that is apart
+				}
+				t, ok := set.Lookup(from)
 				if !ok || t.DType != o.DType || !slices.Equal(t.Shape, o.Shape) {
-					return partErrorf("%s: %s is not there as planned", folder, o.Name)
+					return partErrorf("%s: %s is not there as planned", folder, from)
 				}
 				for off := int64(0); off < t.Bytes(); off += chunk {
 					raw := grow(&w.raw, int(min(chunk, t.Bytes()-off)))
-					if err := set.ReadAt(o.Name, raw, off); err != nil {
+					if err := set.ReadAt(from, raw, off); err != nil {
 						return err
 					}
-					if err := r.out.WriteAt(o.Name, raw, off); err != nil {
+					if err := r.out.WriteAt(o.Name, raw, first+off); err != nil {
 						return err
 					}
 				}

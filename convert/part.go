@@ -153,6 +153,7 @@ func (p *Plan) planDigest() string {
 
 // PartPlan returns the files of a part, the manifest not among them, and the bytes of the source that its jobs work on.
 func (p *Plan) PartPlan(part Part) (files []File, costs map[string]int64, err error) {
+	p = p.apart()
 	s := p.divide(part)
 	weights, err := p.partWeights(s)
 	if err != nil {
@@ -202,13 +203,13 @@ func (r *Run) QuantizePart(ctx context.Context, part Part) (worked bool, err err
 	if err := r.loadSequences(ctx); err != nil {
 		return false, err
 	}
-	plan := *r.Plan
-	r.share = plan.divide(part) // the items belong to both plans
+	plan := r.apart()
+	r.share = plan.divide(part)
 	if plan.Weights, err = plan.partWeights(r.share); err != nil {
 		return false, err
 	}
 	plan.Files = fileSizes(plan.Weights)
-	r.Plan, r.Out = &plan, folder
+	r.Plan, r.Out = plan, folder
 	if err := r.open(); err != nil {
 		return false, err
 	}

@@ -201,3 +201,62 @@ func TestPartRefusals(t *testing.T) {
 		t.Errorf("layers that depend on one another: %v", err)
 	}
 }
+
+// Parts of a GGUF file join to the bytes of one run: of experts that share a tensor, in a file for every few tensors, of matrices that
+// are columns of the source, and with feedback. One part is interrupted, and so is the join.
+func TestGGUFParts(t *testing.T) {
+	for _, c := range []struct {
+		variant string
+		count   int
+		set     func(s *convert.GGUFSettings, src *build.Build)
+	}{
+		{"mixtral", 3, func(s *convert.GGUFSettings, _ *build.Build) { s.MaxShard = 40_000 }},
+		{"gpt2", 2, func(s *convert.GGUFSettings, _ *build.Build) {}},
+		{"mixtral-fused", 4, func(s *convert.GGUFSettings, src *build.Build) {
+			s.Method, s.Calibration = quant.GPTQ, random(src, 16, 24)
+			s.Calibration.Independent = true
+		}},
+	} {
+		src := open(t, testmodel.Golden(t, c.variant).Write(t), hf.Options{})
+		s := convert.GGUFSettings{Mix: mixture(t, "q4_k_m"), Threads: 2}
+		c.set(&s, src)
+		whole, out := filepath.Join(t.TempDir(), "x.gguf"), filepath.Join(t.TempDir(), "x.gguf")
+		toGGUF(t, src, s, whole)
+		plan := func() *convert.GGUFPlan {
+			p, err := convert.NewGGUF(src, s, out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		stop := func(after int) (context.Context, convert.Progress) {
+			ctx, cancel := context.WithCancel(t.Context())
+			t.Cleanup(cancel)
+			return ctx, func(string, int64) {
+				if after--; after == 0 {
+					cancel()
+				}
+			}
+		}
+		for i := range c.count {
+			for _, after := range []int{2 - i, 0} {
+				ctx, progress := stop(after)
+				r := &convert.Run{Plan: plan().Work(), Out: out, Progress: progress}
+				if _, err := r.QuantizePart(ctx, convert.Part{Index: i, Count: c.count}); err != nil && !errors.Is(err, convert.ErrInterrupted) {
+					t.Fatal(err)
+				}
+			}
+		}
+		ctx, progress := stop(3)
+		if _, err := (&convert.GGUFRun{GGUFPlan: plan(), Progress: progress}).Merge(ctx); !errors.Is(err, convert.ErrInterrupted) {
+			t.Fatal(err)
+		}
+		if _, err := (&convert.GGUFRun{GGUFPlan: plan(), Mode: stage.Resume}).Merge(t.Context()); err != nil {
+			t.Fatalf("%s: %v", c.variant, err)
+		}
+		if err := os.RemoveAll(convert.PartsFolder(out)); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, digests(t, filepath.Dir(out)), digests(t, filepath.Dir(whole)))
+	}
+}

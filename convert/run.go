@@ -210,7 +210,7 @@ func (r *Run) create() error {
 	if err != nil {
 		return err
 	}
-	if r.gguf != nil {
+	if r.Weights == nil {
 		r.out, err = gguf.Create(r.dir.Path(), r.gguf.File)
 	} else {
 		r.out, err = safetensors.Create(r.dir.Path(), r.Weights)
@@ -230,7 +230,7 @@ func (r *Run) resume() error {
 	if r.journal, r.done, err = resumeJournal(filepath.Join(r.dir.Path(), journalName), plan); err != nil {
 		return err
 	}
-	if r.gguf != nil {
+	if r.Weights == nil {
 		r.out, err = gguf.Reopen(r.dir.Path(), r.gguf.File)
 	} else {
 		r.out, err = safetensors.Reopen(r.dir.Path(), r.Weights)
@@ -265,9 +265,6 @@ func room(out string, need int64) error {
 // digest covers everything that decides the output: a journal written under another digest is of no use.
 func (r *Run) digest() (string, error) {
 	h := sha256.New()
-	if r.gguf != nil {
-		r.gguf.digest(h)
-	}
 	r.describe(h)
 	if r.sequences != nil {
 		fmt.Fprintf(h, "%s %t\n", r.sequences.Digest(), r.Calibration.Independent)
@@ -281,6 +278,9 @@ func (r *Run) digest() (string, error) {
 // describe writes everything that decides the output but what the source's files and the calibration text hold.
 func (p *Plan) describe(h io.Writer) {
 	fmt.Fprintf(h, "nibble %s\n", version.Number())
+	if p.gguf != nil {
+		p.gguf.digest(h)
+	}
 	for _, t := range p.texts {
 		fmt.Fprintf(h, "%s %d %s\n", t.name, len(t.content), t.content)
 	}

@@ -62,7 +62,7 @@ func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
 // ggufFlags are the flags that mean something with --format gguf.
 var ggufFlags = []string{"format", "priority", "profile", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix", "allow-requantize",
 	"output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab", "calib", "calib-field", "samples", "seqlen", "calib-seed",
-	"calib-pack", "calib-chat", "calib-cache", "independent", "method", "resume", "max-memory", "max-shard-size", "check", "activations", "check-windows"}
+	"calib-pack", "calib-chat", "calib-cache", "independent", "method", "resume", "part", "merge", "max-memory", "max-shard-size", "check", "activations", "check-windows"}
 
 // ggufSettings turns flags into settings.
 func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name string) (s convert.GGUFSettings, err error) {
@@ -153,6 +153,9 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	if err != nil {
 		return inputError(err)
 	}
+	if o.parts.name != "" {
+		return o.writePart(cmd, b, plan.Work())
+	}
 	if o.dry {
 		notes(cmd, plan.Notes)
 		return printGGUFPlan(cmd, o, plan)
@@ -187,7 +190,11 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 		}
 		return c, nil
 	}
-	done, err := r.Quantize(cmd.Context())
+	work := r.Quantize
+	if o.parts.merge {
+		work = r.Merge
+	}
+	done, err := work(cmd.Context())
 	show.finish()
 	if err != nil {
 		return err

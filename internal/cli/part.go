@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"nibble/build"
-	"nibble/calib"
 	"nibble/convert"
 	"nibble/internal/stage"
 )
@@ -51,11 +50,7 @@ func (p *partOptions) check(cmd *cobra.Command) error {
 }
 
 // writePart does what falls to one run.
-func (o *quantizeOptions) writePart(cmd *cobra.Command, b *build.Build, s convert.Settings) error {
-	plan, err := o.plan(cmd, b, s)
-	if err != nil {
-		return err
-	}
+func (o *quantizeOptions) writePart(cmd *cobra.Command, b *build.Build, plan *convert.Plan) error {
 	if err := o.parts.Check(plan); err != nil {
 		return coded{err, exitUsage}
 	}
@@ -74,25 +69,14 @@ func (o *quantizeOptions) writePart(cmd *cobra.Command, b *build.Build, s conver
 	}
 	layers := plan.Layers()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, costs, func(job string) string { return layers[job] })
-	say := func(format string, args ...any) {
-		if !o.quiet {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: "+format+"\n", append([]any{cmd.Name()}, args...)...)
-		}
-	}
-	r := &convert.Run{Plan: plan, Out: o.out, Mode: mode, Progress: show.report, Stage: show.stage, Started: func(finished, all int) {
-		if finished > 0 {
-			say("%d of %d tensors and files were finished by the interrupted run", finished, all)
-		}
-	}, Loaded: func(s *calib.Sequences) {
-		say("calibration: %s", s)
-	}}
+	r := &convert.Run{Plan: plan, Out: o.out, Mode: mode, Progress: show.report, Stage: show.stage, Started: o.started(cmd), Loaded: o.loaded(cmd)}
 	worked, err := r.QuantizePart(cmd.Context(), o.parts.Part)
 	show.finish()
 	if err != nil {
 		return err
 	}
-	if !worked {
-		say("%s was finished before", folder)
+	if !worked && !o.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s was finished before\n", cmd.Name(), folder)
 	}
 	w := cmd.OutOrStdout()
 	printFiles(w, files)

@@ -232,7 +232,11 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	}
 	o.out = filepath.Clean(o.out)
 	if o.parts.name != "" {
-		return o.writePart(cmd, b, s)
+		plan, err := o.plan(cmd, b, s)
+		if err != nil {
+			return err
+		}
+		return o.writePart(cmd, b, plan)
 	}
 	if !o.dry {
 		if err := stage.Check(o.out, folder.Path, o.mode()); err != nil {
