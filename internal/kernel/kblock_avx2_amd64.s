@@ -33,9 +33,17 @@ panel:
 	XORQ    R8, R8
 	LEAQ    128(CX), R10
 
+record:
+	MOVQ (CX), R11
+	MOVQ 64(CX), R11
+
 block:
 	MOVQ  R10, R11
 	ADDQ  $0x00000100, R10
+	MOVQ  (R11), R12
+	MOVQ  64(R11), R12
+	MOVQ  128(R11), R12
+	MOVQ  192(R11), R12
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
@@ -582,7 +590,7 @@ pair:
 	MOVQ         R10, CX
 	ADDQ         $0x00000080, R10
 	TESTQ        R9, R9
-	JNZ          block
+	JNZ          record
 	MOVQ         280(AX), DI
 	SHLQ         $0x05, DI
 	ADDQ         DI, BX
@@ -624,9 +632,17 @@ panel:
 	XORQ    R8, R8
 	LEAQ    128(CX), R10
 
+record:
+	MOVQ (CX), R11
+	MOVQ 64(CX), R11
+
 block:
 	MOVQ  R10, R11
 	ADDQ  $0x00000100, R10
+	MOVQ  (R11), R12
+	MOVQ  64(R11), R12
+	MOVQ  128(R11), R12
+	MOVQ  192(R11), R12
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
@@ -1365,7 +1381,7 @@ pair:
 	MOVQ         R10, CX
 	ADDQ         $0x00000080, R10
 	TESTQ        R9, R9
-	JNZ          block
+	JNZ          record
 	MOVQ         280(AX), DI
 	SHLQ         $0x05, DI
 	ADDQ         DI, BX
@@ -1407,9 +1423,16 @@ panel:
 	XORQ    R8, R8
 	LEAQ    64(CX), R10
 
+record:
+	MOVQ (CX), R11
+
 block:
 	MOVQ  R10, R11
 	ADDQ  $0x00000100, R10
+	MOVQ  (R11), R12
+	MOVQ  64(R11), R12
+	MOVQ  128(R11), R12
+	MOVQ  192(R11), R12
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
@@ -1884,7 +1907,7 @@ pair:
 	MOVQ         R10, CX
 	ADDQ         $0x00000040, R10
 	TESTQ        R9, R9
-	JNZ          block
+	JNZ          record
 	MOVQ         280(AX), DI
 	SHLQ         $0x05, DI
 	ADDQ         DI, BX
@@ -1931,9 +1954,14 @@ panel:
 	XORQ    R8, R8
 	LEAQ    64(CX), R10
 
+record:
+	MOVQ (CX), R11
+
 block:
 	MOVQ  R10, R11
 	ADDQ  $0x00000080, R10
+	MOVQ  (R11), R12
+	MOVQ  64(R11), R12
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
@@ -2920,7 +2948,7 @@ pair:
 	MOVQ         R10, CX
 	ADDQ         $0x00000040, R10
 	TESTQ        R9, R9
-	JNZ          block
+	JNZ          record
 	MOVQ         280(AX), DI
 	SHLQ         $0x05, DI
 	ADDQ         DI, BX

@@ -29,9 +29,17 @@ panel:
 	XORQ      R8, R8
 	LEAQ      128(CX), R10
 
+record:
+	MOVQ (CX), R11
+	MOVQ 64(CX), R11
+
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000100, R10
+	MOVQ   (R11), R12
+	MOVQ   64(R11), R12
+	MOVQ   128(R11), R12
+	MOVQ   192(R11), R12
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	MOVQ   $0x00000002, R12
@@ -322,7 +330,7 @@ pair:
 	MOVQ         R10, CX
 	ADDQ         $0x00000080, R10
 	TESTQ        R9, R9
-	JNZ          block
+	JNZ          record
 	MOVQ         280(AX), DI
 	SHLQ         $0x05, DI
 	ADDQ         DI, BX
@@ -351,6 +359,7 @@ TEXT ·q4kx2AVX512(SB), NOSPLIT, $0-8
 	XORQ         SI, SI
 	LEAQ         128(CX), R8
 
+record:
 block:
 	MOVQ   R8, R9
 	ADDQ   $0x00000100, R8
@@ -772,7 +781,7 @@ pair:
 	MOVQ         R8, CX
 	ADDQ         $0x00000080, R8
 	TESTQ        DI, DI
-	JNZ          block
+	JNZ          record
 	VZEROUPPER
 	RET
 
@@ -800,6 +809,7 @@ TEXT ·q4kx4AVX512(SB), NOSPLIT, $0-8
 	XORQ         DI, DI
 	LEAQ         128(CX), R9
 
+record:
 block:
 	MOVQ   R9, R10
 	ADDQ   $0x00000100, R9
@@ -1561,7 +1571,7 @@ pair:
 	MOVQ         R9, CX
 	ADDQ         $0x00000080, R9
 	TESTQ        R8, R8
-	JNZ          block
+	JNZ          record
 	VZEROUPPER
 	RET
 
@@ -1687,9 +1697,17 @@ panel:
 	XORQ      R8, R8
 	LEAQ      128(CX), R10
 
+record:
+	MOVQ (CX), R11
+	MOVQ 64(CX), R11
+
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000100, R10
+	MOVQ   (R11), R12
+	MOVQ   64(R11), R12
+	MOVQ   128(R11), R12
+	MOVQ   192(R11), R12
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	MOVQ   $0x00000002, R12
@@ -2044,7 +2062,7 @@ pair:
 	MOVQ         R10, CX
 	ADDQ         $0x00000080, R10
 	TESTQ        R9, R9
-	JNZ          block
+	JNZ          record
 	MOVQ         280(AX), DI
 	SHLQ         $0x05, DI
 	ADDQ         DI, BX
@@ -2210,9 +2228,16 @@ panel:
 	XORQ      R8, R8
 	LEAQ      64(CX), R10
 
+record:
+	MOVQ (CX), R11
+
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000100, R10
+	MOVQ   (R11), R12
+	MOVQ   64(R11), R12
+	MOVQ   128(R11), R12
+	MOVQ   192(R11), R12
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	MOVQ   $0x00000004, R12
@@ -2451,7 +2476,7 @@ pair:
 	MOVQ         R10, CX
 	ADDQ         $0x00000040, R10
 	TESTQ        R9, R9
-	JNZ          block
+	JNZ          record
 	MOVQ         280(AX), DI
 	SHLQ         $0x05, DI
 	ADDQ         DI, BX
@@ -2480,6 +2505,7 @@ TEXT ·q6kx2AVX512(SB), NOSPLIT, $0-8
 	XORQ         SI, SI
 	LEAQ         64(CX), R8
 
+record:
 block:
 	MOVQ   R8, R9
 	ADDQ   $0x00000100, R8
@@ -2779,7 +2805,7 @@ pair:
 	MOVQ         R8, CX
 	ADDQ         $0x00000040, R8
 	TESTQ        DI, DI
-	JNZ          block
+	JNZ          record
 	VZEROUPPER
 	RET
 
@@ -2807,6 +2833,7 @@ TEXT ·q6kx4AVX512(SB), NOSPLIT, $0-8
 	XORQ         DI, DI
 	LEAQ         64(CX), R9
 
+record:
 block:
 	MOVQ   R9, R10
 	ADDQ   $0x00000100, R9
@@ -3338,7 +3365,7 @@ pair:
 	MOVQ         R9, CX
 	ADDQ         $0x00000040, R9
 	TESTQ        R8, R8
-	JNZ          block
+	JNZ          record
 	VZEROUPPER
 	RET
 
@@ -3462,9 +3489,14 @@ panel:
 	XORQ      R8, R8
 	LEAQ      64(CX), R10
 
+record:
+	MOVQ (CX), R11
+
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000080, R10
+	MOVQ   (R11), R12
+	MOVQ   64(R11), R12
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	MOVQ   $0x00000002, R12
@@ -3975,7 +4007,7 @@ pair:
 	MOVQ         R10, CX
 	ADDQ         $0x00000040, R10
 	TESTQ        R9, R9
-	JNZ          block
+	JNZ          record
 	MOVQ         280(AX), DI
 	SHLQ         $0x05, DI
 	ADDQ         DI, BX
@@ -4008,6 +4040,7 @@ TEXT ·iq4xsx2AVX512(SB), NOSPLIT, $0-8
 	XORQ         SI, SI
 	LEAQ         64(CX), R8
 
+record:
 block:
 	MOVQ   R8, R9
 	ADDQ   $0x00000080, R8
@@ -4711,7 +4744,7 @@ pair:
 	MOVQ         R8, CX
 	ADDQ         $0x00000040, R8
 	TESTQ        DI, DI
-	JNZ          block
+	JNZ          record
 	VZEROUPPER
 	RET
 
@@ -4743,6 +4776,7 @@ TEXT ·iq4xsx4AVX512(SB), NOSPLIT, $0-8
 	XORQ         DI, DI
 	LEAQ         64(CX), R9
 
+record:
 block:
 	MOVQ   R9, R10
 	ADDQ   $0x00000080, R9
@@ -5974,7 +6008,7 @@ pair:
 	MOVQ         R9, CX
 	ADDQ         $0x00000040, R9
 	TESTQ        R8, R8
-	JNZ          block
+	JNZ          record
 	VZEROUPPER
 	RET
 

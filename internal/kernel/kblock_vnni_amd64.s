@@ -29,9 +29,17 @@ panel:
 	XORQ      R8, R8
 	LEAQ      128(CX), R10
 
+record:
+	MOVQ (CX), R11
+	MOVQ 64(CX), R11
+
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000100, R10
+	MOVQ   (R11), R12
+	MOVQ   64(R11), R12
+	MOVQ   128(R11), R12
+	MOVQ   192(R11), R12
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	MOVQ   $0x00000002, R12
@@ -210,7 +218,7 @@ pair:
 	MOVQ          R10, CX
 	ADDQ          $0x00000080, R10
 	TESTQ         R9, R9
-	JNZ           block
+	JNZ           record
 	MOVQ          280(AX), DI
 	SHLQ          $0x05, DI
 	ADDQ          DI, BX
@@ -237,6 +245,7 @@ TEXT ·q4kx2VNNI(SB), NOSPLIT, $0-8
 	XORQ      SI, SI
 	LEAQ      128(CX), R8
 
+record:
 block:
 	MOVQ   R8, R9
 	ADDQ   $0x00000100, R8
@@ -458,7 +467,7 @@ pair:
 	MOVQ          R8, CX
 	ADDQ          $0x00000080, R8
 	TESTQ         DI, DI
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET
 
@@ -484,6 +493,7 @@ TEXT ·q4kx4VNNI(SB), NOSPLIT, $0-8
 	XORQ      DI, DI
 	LEAQ      128(CX), R9
 
+record:
 block:
 	MOVQ   R9, R10
 	ADDQ   $0x00000100, R9
@@ -845,7 +855,7 @@ pair:
 	MOVQ          R9, CX
 	ADDQ          $0x00000080, R9
 	TESTQ         R8, R8
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET
 
@@ -880,6 +890,7 @@ TEXT ·q4kx8VNNI(SB), NOSPLIT, $0-8
 	XORQ      R8, R8
 	LEAQ      128(CX), R10
 
+record:
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000100, R10
@@ -1523,7 +1534,7 @@ pair:
 	MOVQ          R10, CX
 	ADDQ          $0x00000080, R10
 	TESTQ         R9, R9
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET
 
@@ -1552,9 +1563,17 @@ panel:
 	XORQ      R8, R8
 	LEAQ      128(CX), R10
 
+record:
+	MOVQ (CX), R11
+	MOVQ 64(CX), R11
+
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000100, R10
+	MOVQ   (R11), R12
+	MOVQ   64(R11), R12
+	MOVQ   128(R11), R12
+	MOVQ   192(R11), R12
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	MOVQ   $0x00000002, R12
@@ -1809,7 +1828,7 @@ pair:
 	MOVQ          R10, CX
 	ADDQ          $0x00000080, R10
 	TESTQ         R9, R9
-	JNZ           block
+	JNZ           record
 	MOVQ          280(AX), DI
 	SHLQ          $0x05, DI
 	ADDQ          DI, BX
@@ -1844,9 +1863,16 @@ panel:
 	XORQ      R8, R8
 	LEAQ      64(CX), R10
 
+record:
+	MOVQ (CX), R11
+
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000100, R10
+	MOVQ   (R11), R12
+	MOVQ   64(R11), R12
+	MOVQ   128(R11), R12
+	MOVQ   192(R11), R12
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	MOVQ   $0x00000004, R12
@@ -2025,7 +2051,7 @@ pair:
 	MOVQ          R10, CX
 	ADDQ          $0x00000040, R10
 	TESTQ         R9, R9
-	JNZ           block
+	JNZ           record
 	MOVQ          280(AX), DI
 	SHLQ          $0x05, DI
 	ADDQ          DI, BX
@@ -2052,6 +2078,7 @@ TEXT ·q6kx2VNNI(SB), NOSPLIT, $0-8
 	XORQ      SI, SI
 	LEAQ      64(CX), R8
 
+record:
 block:
 	MOVQ   R8, R9
 	ADDQ   $0x00000100, R8
@@ -2231,7 +2258,7 @@ pair:
 	MOVQ          R8, CX
 	ADDQ          $0x00000040, R8
 	TESTQ         DI, DI
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET
 
@@ -2257,6 +2284,7 @@ TEXT ·q6kx4VNNI(SB), NOSPLIT, $0-8
 	XORQ      DI, DI
 	LEAQ      64(CX), R9
 
+record:
 block:
 	MOVQ   R9, R10
 	ADDQ   $0x00000100, R9
@@ -2548,7 +2576,7 @@ pair:
 	MOVQ          R9, CX
 	ADDQ          $0x00000040, R9
 	TESTQ         R8, R8
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET
 
@@ -2583,6 +2611,7 @@ TEXT ·q6kx8VNNI(SB), NOSPLIT, $0-8
 	XORQ      R8, R8
 	LEAQ      64(CX), R10
 
+record:
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000100, R10
@@ -3100,7 +3129,7 @@ pair:
 	MOVQ          R10, CX
 	ADDQ          $0x00000040, R10
 	TESTQ         R9, R9
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET
 
@@ -3133,9 +3162,14 @@ panel:
 	XORQ      R8, R8
 	LEAQ      64(CX), R10
 
+record:
+	MOVQ (CX), R11
+
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000080, R10
+	MOVQ   (R11), R12
+	MOVQ   64(R11), R12
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	MOVQ   $0x00000002, R12
@@ -3354,7 +3388,7 @@ pair:
 	MOVQ          R10, CX
 	ADDQ          $0x00000040, R10
 	TESTQ         R9, R9
-	JNZ           block
+	JNZ           record
 	MOVQ          280(AX), DI
 	SHLQ          $0x05, DI
 	ADDQ          DI, BX
@@ -3381,6 +3415,7 @@ TEXT ·iq4xsx2VNNI(SB), NOSPLIT, $0-8
 	XORQ      SI, SI
 	LEAQ      64(CX), R8
 
+record:
 block:
 	MOVQ   R8, R9
 	ADDQ   $0x00000080, R8
@@ -3596,7 +3631,7 @@ pair:
 	MOVQ          R8, CX
 	ADDQ          $0x00000040, R8
 	TESTQ         DI, DI
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET
 
@@ -3622,6 +3657,7 @@ TEXT ·iq4xsx4VNNI(SB), NOSPLIT, $0-8
 	XORQ      DI, DI
 	LEAQ      64(CX), R9
 
+record:
 block:
 	MOVQ   R9, R10
 	ADDQ   $0x00000080, R9
@@ -3973,7 +4009,7 @@ pair:
 	MOVQ          R9, CX
 	ADDQ          $0x00000040, R9
 	TESTQ         R8, R8
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET
 
@@ -4008,6 +4044,7 @@ TEXT ·iq4xsx8VNNI(SB), NOSPLIT, $0-8
 	XORQ      R8, R8
 	LEAQ      64(CX), R10
 
+record:
 block:
 	MOVQ   R10, R11
 	ADDQ   $0x00000080, R10
@@ -4633,6 +4670,6 @@ pair:
 	MOVQ          R10, CX
 	ADDQ          $0x00000040, R10
 	TESTQ         R9, R9
-	JNZ           block
+	JNZ           record
 	VZEROUPPER
 	RET

@@ -185,10 +185,13 @@ func (x *product) records(half int, body func(data Register, acts Rows, parts []
 		row, count, data := GP64(), Field(x.p, OffCount), GP64()
 		XORQ(row, row)
 		LEAQ(Mem{Base: record, Disp: x.head()}, data)
+		Label("record")
+		x.touch(record, x.head())
 		Label("block")
 		scales := GP64()
 		MOVQ(data, scales)
 		ADDQ(U32(uint32(x.scales())), data)
+		x.touch(scales, x.scales())
 		for _, list := range x.isums {
 			for _, v := range list {
 				x.Zero(v)
@@ -216,8 +219,19 @@ func (x *product) records(half int, body func(data Register, acts Rows, parts []
 		MOVQ(data, record)
 		ADDQ(U32(uint32(x.head())), data)
 		TESTQ(count, count)
-		JNZ(LabelRef("block"))
+		JNZ(LabelRef("record"))
 	})
+}
+
+// touch reads every line of so many bytes from a place on. With one token lines come from memory, whose stream must not have holes that
+// are filled late: minimums and the two levels' floats are wanted behind the codes that follow them.
+func (x *product) touch(from Register, bytes int) {
+	if x.tokens > 1 {
+		return
+	}
+	for at := 0; at < bytes; at += 64 {
+		MOVQ(Mem{Base: from, Disp: at}, GP64())
+	}
 }
 
 // addGroup adds parts of the rows of group g of a pair to their sums.
