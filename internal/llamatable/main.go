@@ -39,6 +39,7 @@ type options struct {
 	bin, llama, model, text, calib, dir string
 	types                               []string
 	windows, samples                    int
+	float                               bool
 
 	reference *runtime.Model
 	tok       *tokenizer.Tokenizer
@@ -62,6 +63,7 @@ func main() {
 	flag.StringVar(&o.model, "model", "", "folder of the float model")
 	flag.StringVar(&o.text, "text", "", "text to measure on")
 	flag.StringVar(&o.calib, "calib", "", "text that both calibrate with; none: neither does")
+	flag.BoolVar(&o.float, "float", false, "llama.cpp was built with GGML_BLAS=ON, which multiplies in float32, as ours is to do")
 	types := flag.String("types", "q4_0,iq4_xs,q3_k_m,q4_k_m,q5_k_m,q6_k", "types of the files")
 	flag.IntVar(&o.windows, "windows", 20, "windows of 512 tokens to measure on")
 	flag.IntVar(&o.samples, "samples", 128, "sequences of 512 tokens to calibrate with")
@@ -224,7 +226,8 @@ func (o *options) perplexity(ctx context.Context, file string) (float64, error) 
 	return 0, fmt.Errorf("llama-perplexity says nothing about window %d of the text", o.windows)
 }
 
-// measure fills in what both programs find out about a file. Ours computes with inputs in int8 as theirs does, in blocks of its own.
+// measure fills in what both programs find out about a file. Ours computes with inputs in int8 as theirs does, in blocks of its own, unless both are
+// to use float32.
 func (o *options) measure(ctx context.Context, r *row, file string) error {
 	fmt.Fprintf(os.Stderr, "llamatable: %s, %s\n", r.kind, r.maker)
 	info, err := os.Stat(file)
@@ -236,7 +239,11 @@ func (o *options) measure(ctx context.Context, r *row, file string) error {
 	if err != nil {
 		return err
 	}
-	m, err := load(folder, runtime.A8)
+	mode := runtime.A8
+	if o.float {
+		mode = runtime.F32
+	}
+	m, err := load(folder, mode)
 	if err != nil {
 		return err
 	}
