@@ -59,11 +59,28 @@ func (t Type) Split(codes []uint8, scales, biases []float32, src []byte) {
 	}
 }
 
-// splitHalves sets the first half of the codes to the low halves of the bytes, the second to the high ones.
+// Codes are taken apart eight at a time: what is kept of each byte.
+const (
+	lowFour = 0x0f0f0f0f_0f0f0f0f
+	lowTwo  = 0x03030303_03030303
+	lowOne  = 0x01010101_01010101
+)
+
+// splitHalves sets the first half of the codes to the low halves of the bytes, a multiple of 8, the second to the high ones.
 func splitHalves(codes []uint8, src []byte) {
-	n := len(src)
-	for i, b := range src {
-		codes[i], codes[i+n] = b&15, b>>4
+	high := codes[len(src):]
+	for i := 0; i < len(src); i += 8 {
+		x := binary.LittleEndian.Uint64(src[i:])
+		binary.LittleEndian.PutUint64(codes[i:], x&lowFour)
+		binary.LittleEndian.PutUint64(high[i:], x>>4&lowFour)
+	}
+}
+
+// splitHigh adds bits of a mask, from bit shift of each of 32 bytes on, to codes from bit 4 on.
+func splitHigh(codes []uint8, src []byte, shift int, mask uint64) {
+	for i := 0; i < 32; i += 8 {
+		x := binary.LittleEndian.Uint64(src[i:]) >> shift & mask
+		binary.LittleEndian.PutUint64(codes[i:], binary.LittleEndian.Uint64(codes[i:])|x<<4)
 	}
 }
 
@@ -160,8 +177,8 @@ func codesQ5_K(codes []uint8, src []byte) {
 	for j := range 4 {
 		splitHalves(codes[64*j:][:64], src[48+32*j:][:32])
 	}
-	for i := range codes {
-		codes[i] |= src[16+i%32] >> (i / 32) & 1 << 4
+	for j := range 8 {
+		splitHigh(codes[32*j:], src[16:48], j, lowOne)
 	}
 }
 
@@ -176,8 +193,8 @@ func splitQ6_K(codes []uint8, scales, _ []float32, src []byte) {
 func codesQ6_K(codes []uint8, src []byte) {
 	splitHalves(codes[:128], src[:64])
 	splitHalves(codes[128:], src[64:128])
-	for i := range codes {
-		codes[i] |= src[128+i/128*32+i%32] >> (i % 128 / 32 * 2) & 3 << 4
+	for j := range 8 {
+		splitHigh(codes[32*j:], src[128+j/4*32:][:32], j%4*2, lowTwo)
 	}
 }
 

@@ -41,44 +41,48 @@ func scaleMin(p []byte, j int) (sc, mn uint8) {
 }
 
 func decodeQ4_K(dst []float32, src []byte) {
+	var codes [256]uint8
 	for ; len(dst) > 0; dst, src = dst[256:], src[144:] {
-		d, dmin := getF16(src), getF16(src[2:])
-		for j := range 8 {
-			sc, mn := scaleMin(src[4:16], j)
-			scale, least := d*float32(sc), dmin*float32(mn)
-			var values [16]float32
-			for q := range values {
-				values[q] = float32(scale*float32(q)) - least
-			}
-			to, shift := dst[32*j:][:32], j%2*4
-			for i, b := range src[16+j/2*32:][:32] {
-				to[i] = values[b>>shift&15]
-			}
-		}
+		codesQ4_K(codes[:], src)
+		decodeRanges(dst[:256], src, &codes, 16)
 	}
 }
 
 func decodeQ5_K(dst []float32, src []byte) {
+	var codes [256]uint8
 	for ; len(dst) > 0; dst, src = dst[256:], src[176:] {
-		d, dmin, high := getF16(src), getF16(src[2:]), src[16:48]
-		for j := range 8 {
-			sc, mn := scaleMin(src[4:16], j)
-			scale, least := d*float32(sc), dmin*float32(mn)
-			for i, b := range src[48+j/2*32:][:32] {
-				dst[32*j+i] = float32(scale*float32(b>>(j%2*4)&15|high[i]>>j&1<<4)) - least
-			}
+		codesQ5_K(codes[:], src)
+		decodeRanges(dst[:256], src, &codes, 32)
+	}
+}
+
+// decodeRanges sets weights of Q4_K or Q5_K, whose codes are below count.
+func decodeRanges(dst []float32, src []byte, codes *[256]uint8, count int) {
+	var values [32]float32
+	d, dmin := getF16(src), getF16(src[2:])
+	for j := range 8 {
+		sc, mn := scaleMin(src[4:16], j)
+		scale, least := d*float32(sc), dmin*float32(mn)
+		for q := range values[:count] {
+			values[q] = float32(scale*float32(q)) - least
+		}
+		to, from := dst[32*j:][:32], codes[32*j:][:32]
+		for i, q := range from {
+			to[i] = values[q&31]
 		}
 	}
 }
 
 func decodeQ6_K(dst []float32, src []byte) {
+	var codes [256]uint8
 	for ; len(dst) > 0; dst, src = dst[256:], src[210:] {
+		codesQ6_K(codes[:], src)
 		d := getF16(src[208:])
 		for j, s := range src[192:208] {
 			scale := d * float32(int8(s))
-			low, high := src[j/8*64+j%4*16:][:16], src[128+j/8*32+j%2*16:][:16]
-			for i, b := range low {
-				dst[16*j+i] = scale * float32(int(b>>(j%8/4*4)&15|high[i]>>(j%8/2*2)&3<<4)-32)
+			to, from := dst[16*j:][:16], codes[16*j:][:16]
+			for i, q := range from {
+				to[i] = scale * float32(int(q)-32)
 			}
 		}
 	}
