@@ -22,16 +22,20 @@ var (
 // encode calls put for every 32 weights with the bytes they go to, their codes and their scale, a float16.
 func (s *simple) encode(dst []byte, bytes int, src, weights []float32, put func(dst []byte, codes []uint8, d float32)) {
 	t, codes := &tile{values: &s.values}, make([]uint8, 32)
-	t.eights(dst, bytes, src, weights, func() { t.fitScale(s.reach) }, func(dst []byte, l int, w, c []float32) {
+	t.eights(dst, bytes, src, weights, func() { t.fitScale(s.reach) }, func(dst []byte, l int, w []float32) {
 		scale, _ := t.found(l)
-		d := float32(roundHalf(scale))
-		s.values.codes(codes, w, d, 0)
-		put(dst, codes, d)
+		scale = roundHalf(scale)
+		s.values.codes(codes, w, float32(scale), 0)
+		if t.faint(l) && t.worse(l, codes, scale, 0) {
+			scale = 0
+			s.values.codes(codes, w, 0, 0)
+		}
+		put(dst, codes, float32(scale))
 	})
 }
 
-// eights searches eight blocks of 32 weights at a time, and calls put for each with the bytes it goes to, its run, weights and importances.
-func (t *tile) eights(dst []byte, bytes int, src, weights []float32, search func(), put func(dst []byte, l int, w, c []float32)) {
+// eights searches eight blocks of 32 weights at a time, and calls put for each with the bytes it goes to, its run and weights.
+func (t *tile) eights(dst []byte, bytes int, src, weights []float32, search func(), put func(dst []byte, l int, w []float32)) {
 	var w, c [8 * 32]float32 // of runs that are fewer, or whose importances are not in one piece
 	for at := 0; at < len(src); at += 8 * 32 {
 		n := min((len(src)-at)/32, 8)
@@ -52,7 +56,7 @@ func (t *tile) eights(dst []byte, bytes int, src, weights []float32, search func
 		t.weigh(&t.lanes.Heaviest)
 		search()
 		for l := range n {
-			put(dst[:bytes], l, src[at+32*l:][:32], columns(weights, at+32*l, 32))
+			put(dst[:bytes], l, src[at+32*l:][:32])
 			dst = dst[bytes:]
 		}
 	}
@@ -73,20 +77,14 @@ var lineFactors = []float32{1, .985, .97, .955, .94, .92, .9, .87}
 // float16 values.
 func encodeLines(dst []byte, bytes int, src, weights []float32, values *grid, put func(dst []byte, codes []uint8, d, m float32)) {
 	t, codes := &tile{values: values}, make([]uint8, 32)
-	t.eights(dst, bytes, src, weights, func() { t.fitLine(values.hi, lineFactors, free) }, func(dst []byte, l int, w, c []float32) {
+	t.eights(dst, bytes, src, weights, func() { t.fitLine(values.hi, lineFactors, free) }, func(dst []byte, l int, w []float32) {
 		scale, floor := t.found(l)
 		scale, floor = roundHalf(scale), roundHalf(floor)
 		if scale == 0 {
 			floor = roundHalf(-t.mean[l] * t.down[l])
 		}
 		values.codes(codes, w, float32(scale), float32(floor))
-		var loss, zeros float64 // where half floats have few digits, rounding may cost more than the weights are
-		for i, x := range w {
-			e := float64(scale*float64(codes[i])) - floor - float64(x)
-			loss += float64(float64(c[i]) * float64(e*e))
-			zeros += float64(float64(c[i]) * float64(float64(x)*float64(x)))
-		}
-		if loss > zeros {
+		if t.worse(l, codes, scale, floor) { // where half floats have few digits, rounding may cost more than the weights are
 			clear(codes)
 			scale, floor = 0, 0
 		}

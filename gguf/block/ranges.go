@@ -35,25 +35,23 @@ type choice struct {
 func (r *ranges) search(w, c []float32) {
 	r.w = w
 	r.tiles = loadBlock(r.tiles, &r.values, r.size, w, c)
+	var scales, floors [16]float64
 	scale, floor := 0.0, 0.0
 	for i := range r.tiles {
 		t := &r.tiles[i]
 		t.fitLine(r.values.hi, r.factors, positive)
 		for l := range 8 {
-			s, f := t.found(l)
-			scale, floor = max(scale, s), max(floor, f)
+			j := 8*i + l
+			scales[j], floors[j] = t.found(l)
+			scale, floor = max(scale, scales[j]), max(floor, floors[j])
 		}
 	}
 	r.best.loss = math.Inf(1)
 	for _, p := range r.starts {
 		for _, q := range r.starts {
 			x := choice{d: roundScale(scale / (p * r.top)), dmin: roundScale(floor / (q * r.top))}
-			for i := range r.tiles {
-				t := &r.tiles[i]
-				for l := range 8 {
-					s, f := t.found(l)
-					x.sc[8*i+l], x.mn[8*i+l] = r.nearest(s*share(x.d)), r.nearest(f*share(x.dmin))
-				}
+			for j := range 256 / r.size {
+				x.sc[j], x.mn[j] = r.nearest(scales[j]*share(x.d)), r.nearest(floors[j]*share(x.dmin))
 			}
 			r.improve(&x)
 			if floor == 0 {
@@ -228,10 +226,15 @@ func (r *ranges) refit(x *choice) bool {
 
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *ranges) codes(q *[256]uint8) {
-	for j := 0; j < 256/r.size; j++ {
-		scale := float32(r.best.d) * float32(r.best.sc[j])
-		floor := float32(r.best.dmin) * float32(r.best.mn[j])
-		r.values.codes(q[j*r.size:][:r.size], r.w[j*r.size:], scale, floor)
+	x := &r.best
+	for j := range 256 / r.size {
+		t, l, codes := &r.tiles[j/8], j%8, q[j*r.size:][:r.size]
+		scale, floor := x.d*x.sc[j], x.dmin*x.mn[j]
+		r.values.codes(codes, r.w[j*r.size:], float32(scale), float32(floor))
+		if t.faint(l) && t.worse(l, codes, scale, floor) {
+			clear(codes)
+			x.sc[j], x.mn[j] = 0, 0
+		}
 	}
 }
 

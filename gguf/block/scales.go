@@ -103,9 +103,15 @@ func (r *scales) integers(x *choice, i int, ss, sw *float64) {
 
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *scales) codes(q *[256]uint8) {
-	for j := 0; j < 256/r.size; j++ {
-		scale := float32(r.best.d) * float32(r.best.sc[j])
-		r.values.codes(q[j*r.size:][:r.size], r.w[j*r.size:], scale, 0)
+	x := &r.best
+	for j := range 256 / r.size {
+		t, l, codes := &r.tiles[j/8], j%8, q[j*r.size:][:r.size]
+		scale := x.d * x.sc[j]
+		r.values.codes(codes, r.w[j*r.size:], float32(scale), 0)
+		if t.faint(l) && t.worse(l, codes, scale, 0) {
+			x.sc[j] = 0
+			r.values.codes(codes, r.w[j*r.size:], 0, 0)
+		}
 	}
 }
 

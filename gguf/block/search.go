@@ -221,6 +221,26 @@ func (t *tile) found(l int) (scale, floor float64) {
 	return float64(t.best.Scale[l]) * t.down[l], float64(t.best.Floor[l]) * t.down[l]
 }
 
+// faint reports whether what counts in run l is small beside the greatest weight. Sums in float32 may then have lost it.
+func (t *tile) faint(l int) bool { return t.lanes.Energy[l] < t.lanes.SumC[l]/64 }
+
+// worse reports whether w ≈ scale·q − floor, with these codes of run l, loses more than zeros do.
+func (t *tile) worse(l int, codes []uint8, scale, floor float64) bool {
+	x, up := &t.lanes, t.up[l]
+	scale, floor = scale*up, floor*up
+	var loss, zeros float64
+	for i, code := range codes {
+		w, c, q := float64(x.W[8*i+l]), float64(x.C[8*i+l]), float64(t.values.lo)+float64(code)
+		if t.values.levelled() {
+			q = float64(levels[code])
+		}
+		e := float64(scale*q) - floor - w
+		loss += float64(c * float64(e*e))
+		zeros += float64(c * float64(w*w))
+	}
+	return loss > zeros
+}
+
 // roundHalf returns the float16 nearest to x, but no infinity.
 func roundHalf(x float64) float64 {
 	return min(max(float64(half.RoundF16(float32(x))), -65504), 65504)
