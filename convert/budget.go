@@ -196,7 +196,7 @@ func (a *allotter) menus() (list [][]unit) {
 	all := a.menu(func(int) bool { return true })
 	if i := slices.IndexFunc(all, func(u unit) bool { return len(u.options) > 1 && u.options[1].spec != float }); i >= 0 {
 		all[i].chosen = 1
-		if _, err := a.plan(all); err == nil {
+		if a.holds(all) {
 			return [][]unit{all}
 		}
 	}
@@ -204,7 +204,7 @@ func (a *allotter) menus() (list [][]unit) {
 		units := a.menu(func(x int) bool { return x == spec || x == float })
 		if i := slices.IndexFunc(units, func(u unit) bool { return len(u.options) > 1 }); i >= 0 {
 			units[i].chosen = 1
-			if _, err := a.plan(units); err == nil {
+			if a.holds(units) {
 				list = append(list, units)
 				continue
 			}
@@ -231,6 +231,15 @@ func (a *allotter) menu(keep func(spec int) bool) []unit {
 		return nil
 	}
 	return units
+}
+
+// holds reports whether the target takes what is chosen as it is. Where settings keep in float what does not fit, a plan of something
+// else would come out.
+func (a *allotter) holds(units []unit) bool {
+	strict := *a
+	strict.set.KeepUnfit = false
+	_, err := strict.plan(units)
+	return err == nil
 }
 
 // plan makes the plan of what is chosen.
@@ -279,17 +288,19 @@ func (a *allotter) within(units []unit) (least, most, best *Plan, err error) {
 	if limit < b.Taken(least) {
 		return least, most, nil, nil
 	}
-	// Headers, configs and the report take more or less with the choices; the room for the matrices follows.
+	// Headers, configs and the report take more or less with the choices: what they take with one is kept free for the next, but for
+	// a part that gets smaller, so that a choice with which they take less is seen.
 	best = least
 	smallest(units)
-	room := limit - b.Taken(least) + chosenBytes(units)
-	const rounds = 5
+	room, risk := limit-(b.Taken(least)-chosenBytes(units)), limit>>10
+	const rounds = 8
 	for range rounds {
 		choose(units, room)
+		taken := chosenBytes(units)
 		p, err := a.plan(units)
 		var unfit *Unfit
 		if errors.As(err, &unfit) { // everything came out in float
-			room = chosenBytes(units) - 1
+			room = taken - 1
 			continue
 		}
 		if err != nil {
@@ -299,10 +310,14 @@ func (a *allotter) within(units []unit) (least, most, best *Plan, err error) {
 		if left >= 0 && p.Allotment.Cost <= best.Allotment.Cost {
 			best = p
 		}
-		if left >= 0 && left < limit/1000 {
+		next := taken + left + risk
+		if left >= 0 && (left < limit/1000 || next <= room) {
 			break
 		}
-		room += left
+		if left < 0 {
+			next = min(next, taken-1)
+		}
+		room, risk = next, risk>>3
 	}
 	return least, most, best, nil
 }

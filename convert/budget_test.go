@@ -1,8 +1,10 @@
 package convert_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +119,87 @@ func TestBudget(t *testing.T) {
 						t.Errorf("%s: %d bytes cost %v, uniform %d bits in groups of %d %v", name, limit, p.Allotment.Cost, bits, group, cost)
 					}
 				}
+			}
+		}
+	}
+}
+
+// Where a format has one setting for all its matrices, the plan is the best of all that there are: every group with every choice of
+// what stays in float, each planned to the byte. Nine tenths of the budget and more are filled, which is what the few matrices of
+// these models allow. That the settings keep in float what does not fit must not make a mixture of groups look like a plan.
+func TestBudgetOfOneSetting(t *testing.T) {
+	for _, c := range []struct {
+		variant, format string
+		target          loader.Target
+	}{
+		{"llama-sharded", "awq", loader.VLLMGPU},
+		{"llama-sharded", "cpu_int4", loader.None},
+	} {
+		src := open(t, testmodel.Golden(t, c.variant).Write(t), hf.Options{})
+		s := calibrated(t, src, c.format, quant.Search)
+		s.Target, s.KeepUnfit = c.target, true
+		x := analyze(t, src, s, 40)
+		s.Calibration = nil
+		if src.Arch.Tied && c.format == "awq" {
+			s.Head = convert.Keep
+		}
+		var all []*convert.Plan
+		for _, group := range []int{-1, 128, 64, 32} {
+			u := s
+			u.Spec.Group = group
+			whole, err := convert.NewPlan(src, u)
+			if err != nil {
+				continue
+			}
+			var units [][]string
+			index := map[string]int{}
+			for i := range whole.Items {
+				it := &whole.Items[i]
+				if it.Spec == nil {
+					continue
+				}
+				name := cmp.Or(it.Fused, it.Tensor.PartOf, it.Name)
+				at, known := index[name]
+				if !known {
+					at = len(units)
+					index[name], units = at, append(units, nil)
+				}
+				units[at] = append(units[at], it.Name)
+			}
+			for chosen := 1; chosen < 1<<len(units); chosen++ {
+				specs := map[string]*quant.Spec{}
+				for i, names := range units {
+					for _, name := range names {
+						if chosen>>i&1 == 1 {
+							specs[name] = &u.Spec
+						}
+					}
+				}
+				p, err := convert.NewPlanOf(src, s, specs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, p)
+			}
+		}
+		least, most := span(t, src, s, x)
+		for share := range 11 {
+			limit := least + (most-least)*int64(share)/10
+			best := math.Inf(1)
+			for _, p := range all {
+				if p.Bytes() <= limit {
+					best = min(best, expected(x, p))
+				}
+			}
+			p, err := within(src, s, x, convert.Budget{Bytes: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := expected(x, p); p.Bytes() > limit || got > best*(1+1e-9) {
+				t.Errorf("%s %s: %d bytes of %d cost %v, the best of %d plans %v", c.variant, c.format, p.Bytes(), limit, got, len(all), best)
+			}
+			if filled := float64(p.Bytes()) / float64(limit); filled < 0.9 {
+				t.Errorf("%s %s: %.3f of %d bytes are filled", c.variant, c.format, filled, limit)
 			}
 		}
 	}

@@ -1,5 +1,16 @@
 package convert
 
+import (
+	"nibble/build"
+	"nibble/quant"
+)
+
+// NewPlanOf returns the plan in which the modules named have their specs and all others stay in float.
+func NewPlanOf(src *build.Build, s Settings, specs map[string]*quant.Spec) (*Plan, error) {
+	s.Allotment = &Allotment{Budget: Budget{Bytes: 1}, specs: specs}
+	return NewPlan(src, s)
+}
+
 // Folds describes the places of a plan where inputs are scaled: what is divided, and what reads it.
 func (p *Plan) Folds() [][]string {
 	var list [][]string
