@@ -23,6 +23,7 @@ type Evaluation struct {
 type Fidelity struct {
 	Tokens     int     `json:"tokens"`
 	SQNR       Decibel `json:"logits_sqnr_db"`
+	Error      Decibel `json:"logits_sqnr_error_db"` // standard error of SQNR, of what the sequences have in common
 	Top1       float64 `json:"top1_agreement"`
 	Perplexity float64 `json:"perplexity"`
 	Float      float64 `json:"float_perplexity"`
@@ -103,6 +104,29 @@ func (m *logitsMeter) fidelity() Fidelity {
 		Perplexity: math.Exp(m.nll / n), Float: math.Exp(m.floatNLL / n), Ratio: math.Exp((m.nll - m.floatNLL) / n)}
 }
 
+// uncertainty is the standard error of the ratio of several sequences together, which are taken for independent ones: the jackknife's,
+// sqrt((n-1)/n·Σ(r_i − mean r)²) of the ratios r_i that are left when a sequence is left out. One sequence says nothing, and has 0.
+func uncertainty(sequences []logitsMeter) Decibel {
+	n := len(sequences)
+	var sum, squares float64
+	left := make([]float64, n)
+	for i := range sequences {
+		var others logitsMeter
+		for j := range sequences {
+			if j != i {
+				others.add(&sequences[j])
+			}
+		}
+		left[i] = float64(sqnr(others.signal, others.noise))
+		sum += left[i]
+	}
+	for _, r := range left {
+		d := r - sum/float64(n)
+		squares += float64(d * d)
+	}
+	return Decibel(math.Sqrt(squares * float64(n-1) / float64(n)))
+}
+
 // sqnr is 10·log10(signal/noise), between -200 and 200.
 func sqnr(signal, noise float64) Decibel {
 	if noise == 0 {
@@ -169,6 +193,11 @@ func (t *Test) Evaluate(ctx context.Context, m *Model, o Options, q *Quantizer) 
 			return nil, err
 		}
 		*part.fidelity = meters[0].fidelity()
+		var sequences []logitsMeter
+		for _, lane := range x.logits {
+			sequences = append(sequences, lane[0])
+		}
+		part.fidelity.Error = uncertainty(sequences)
 		order = x.collect(g, sums, order)
 	}
 	for _, v := range order {

@@ -3,6 +3,7 @@ package npu
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -24,6 +25,7 @@ type pass struct {
 	inputs   func(n *Node, x []float32, rows int) error // called with the inputs of the first variant of every product with a weight; may be nil
 
 	last []int // node that uses a value last
+	head int   // the first product of the head
 }
 
 // lane is a sequence.
@@ -64,6 +66,7 @@ func (p *pass) run() error {
 			p.last[v.ID] = i
 		}
 	}
+	p.head = slices.IndexFunc(g.Nodes, func(n *Node) bool { return weighted(n) && n.In[1].Param.Output })
 	for _, l := range p.lanes {
 		l.values = make([][][][]float32, len(l.base))
 		for c := range l.base {
@@ -105,10 +108,8 @@ func (p *pass) run() error {
 // weighted reports whether a node is a product with a weight.
 func weighted(n *Node) bool { return len(n.In) > 1 && n.In[1].Kind == Weight }
 
-// runs reports whether a node runs for a lane: what is behind the last layer only where logits are wanted.
-func (p *pass) runs(l *lane, c int, n *Node) bool {
-	return n.Layer < p.graph.Model.Layers || l.wanted[c]
-}
+// runs reports whether a node runs for a lane: the head and what is behind it only where logits are wanted.
+func (p *pass) runs(l *lane, c, at int) bool { return at < p.head || l.wanted[c] }
 
 // between runs nodes from to end that have no weights, every lane in order, lanes side by side.
 func (p *pass) between(from, end int) error {
@@ -116,7 +117,7 @@ func (p *pass) between(from, end int) error {
 		l := p.lanes[i]
 		for c := range l.base {
 			for at := from; at < end; at++ {
-				if n := p.graph.Nodes[at]; p.runs(l, c, n) {
+				if p.runs(l, c, at) {
 					if err := p.step(l, c, at); err != nil {
 						return err
 					}
@@ -241,6 +242,11 @@ func (p *pass) product(at int) error {
 	n := p.graph.Nodes[at]
 	w := n.In[1].Param
 	k, cols := w.from.k, w.from.n
+	if p.inputs != nil {
+		if err := p.give(n); err != nil {
+			return err
+		}
+	}
 	type run struct {
 		l *lane
 		c int
@@ -248,7 +254,7 @@ func (p *pass) product(at int) error {
 	var runs []run
 	for _, l := range p.lanes {
 		for c := range l.base {
-			if p.runs(l, c, n) {
+			if p.runs(l, c, at) {
 				runs = append(runs, run{l, c})
 			}
 		}
@@ -274,11 +280,6 @@ func (p *pass) product(at int) error {
 			}
 		}
 	}
-	if p.inputs != nil {
-		if err := p.inputs(n, xs[0], rows); err != nil {
-			return err
-		}
-	}
 	if err := p.strips(n, xs, ys, rows); err != nil {
 		return err
 	}
@@ -301,6 +302,26 @@ func (p *pass) product(at int) error {
 		return nil
 	})
 	return err
+}
+
+// give collects the inputs of a product for all tokens, those whose logits nobody wants too.
+func (p *pass) give(n *Node) error {
+	var all []float32
+	for _, l := range p.lanes {
+		for c := range l.base {
+			x, err := p.value(l, c, 0, n.In[0])
+			if err != nil {
+				return err
+			}
+			if n.Op == "Conv" { // [1, k, 1, s]
+				rows := make([]float32, len(x))
+				turn(rows, x, n.In[1].Param.from.k, p.graph.Tokens)
+				x = rows
+			}
+			all = append(all, x...)
+		}
+	}
+	return p.inputs(n, all, len(all)/n.In[1].Param.from.k)
 }
 
 // turn sets dst [cols, rows] to the transpose of x [rows, cols].

@@ -3,6 +3,7 @@ package npu
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 )
@@ -99,7 +100,7 @@ func (q *Quantizer) Promote(m *Model, o Options, costs []Cost) []string {
 				names = append(names, c.Name)
 			}
 		case c.Kind == "cache":
-			q.raiseCache(m, c.Name, &names)
+			names = append(names, q.raiseCache(m, c.Name)...)
 		}
 	}
 	return names
@@ -120,35 +121,44 @@ func (q *Quantizer) matrices(m *Model, o Options) (weights map[string]*Param, al
 // growth is how many bytes twice the bits of a matrix take.
 func (q *Quantizer) growth(p *Param) int64 { return p.Bytes(2*q.bits(p)) - p.Bytes(q.bits(p)) }
 
-// PromotionMargin is how many dB more than what is asked for are wanted on the text that shows what tensors cost.
-const PromotionMargin = 0.5
-
 // Promotion gives more bits step by step.
 type Promotion struct {
 	q       *Quantizer
 	model   *Model
+	options Options
 	costs   []Cost
 	weights map[string]*Param
 	noise   map[string]float64 // of a tensor alone, as a share of the logits' energy, with the bits that it has now
 	sum     float64
-	names   []string // of what was raised
+	steps   []step // the matrices that were raised
+}
+
+// step is twice the bits for a matrix.
+type step struct {
+	name  string
+	bits  int     // before
+	bytes int64   // more than before
+	noise float64 // less than before, alone
 }
 
 // NewPromotion begins with what every tensor costs.
 func (q *Quantizer) NewPromotion(m *Model, o Options, costs []Cost) *Promotion {
-	p := &Promotion{q: q, model: m, costs: costs, noise: map[string]float64{}}
+	p := &Promotion{q: q, model: m, options: o, costs: costs, noise: map[string]float64{}}
 	p.weights, _ = q.matrices(m, o)
 	for _, c := range costs {
-		p.noise[c.Name] = math.Pow(10, -float64(c.SQNR)/10)
+		p.noise[c.Name] = share(c.SQNR)
 		p.sum += p.noise[c.Name]
 	}
 	return p
 }
 
+// share is noise as a share of the signal.
+func share(ratio Decibel) float64 { return math.Pow(10, -float64(ratio)/10) }
+
 // To gives matrices and caches twice the bits, and again, where that takes most noise off for a byte, until the noise of all tensors,
-// each as large as it is alone, is so many dB below the logits, or nothing is left to be raised. It returns all that was raised so far.
-func (p *Promotion) To(target Decibel) []string {
-	for most := math.Pow(10, -float64(target)/10); p.sum > most; {
+// each as large as it is alone, is so many dB below the logits, or nothing is left to be raised, which it reports.
+func (p *Promotion) To(target Decibel) (more bool) {
+	for most := share(target); p.sum > most; {
 		best, gain := "", 0.0
 		for _, c := range p.costs {
 			w, bytes := p.weights[c.Name], 1.0
@@ -163,24 +173,87 @@ func (p *Promotion) To(target Decibel) []string {
 			}
 		}
 		if best == "" {
-			break
+			return false
 		}
-		bits := 8
-		if w := p.weights[best]; w != nil {
+		w, bits := p.weights[best], 8
+		if w != nil {
 			bits = p.q.bits(w)
-			p.q.Raised[best] = 2 * bits
-			p.names = append(p.names, best)
-		} else {
-			p.q.raiseCache(p.model, best, &p.names)
 		}
 		left := math.Ldexp(p.noise[best], -2*bits) // a step is 2^bits times smaller
+		if w != nil {
+			p.steps = append(p.steps, step{best, bits, p.q.growth(w), p.noise[best] - left})
+			p.q.Raised[best] = 2 * bits
+		} else {
+			p.q.raiseCache(p.model, best)
+		}
 		p.sum += left - p.noise[best]
 		p.noise[best] = left
 	}
-	slices.Sort(p.names)
-	p.names = slices.Compact(p.names)
-	return p.names
+	return true
 }
+
+// certain is how many standard errors lie between what is measured and what is relied on.
+const certain = 2
+
+// Reach gives bits as To does until a test measures the target, for prompts and for single tokens, and so much more that another text
+// of so many sequences has it, too; then it takes bits back where they are not needed, the largest matrices first. It returns all
+// that was raised.
+func (p *Promotion) Reach(ctx context.Context, t *Test, target Decibel, sequences int) ([]string, error) {
+	wider := Decibel(certain * math.Sqrt(1+float64(len(t.Sequences))/float64(sequences)))
+	// spare is how many dB there are more than is wanted, and the noise that may be added.
+	spare := func() (dB Decibel, noise float64, err error) {
+		e, err := t.Evaluate(ctx, p.model, p.options, p.q)
+		if err != nil {
+			return 0, 0, err
+		}
+		dB, noise = math.MaxFloat64, math.MaxFloat64
+		for _, f := range []Fidelity{e.Prefill, e.Decode} {
+			most := target + wider*f.Error
+			dB, noise = min(dB, f.SQNR-most), min(noise, share(most)-share(f.SQNR))
+		}
+		return dB, noise, nil
+	}
+	left := 0.0
+	for want, more := target, true; more; {
+		more = p.To(want)
+		dB, noise, err := spare()
+		if err != nil {
+			return nil, err
+		}
+		if left = noise; dB >= 0 {
+			break
+		}
+		want -= min(dB, -leastStep)
+	}
+	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.noise, b.noise)) })
+	for _, s := range p.steps {
+		if s.noise > notQuite*left || p.q.Raised[s.name] != 2*s.bits {
+			continue
+		}
+		p.q.Raised[s.name] = s.bits
+		dB, noise, err := spare()
+		switch {
+		case err != nil:
+			return nil, err
+		case dB < 0:
+			p.q.Raised[s.name] = 2 * s.bits
+		default:
+			left = noise
+		}
+	}
+	maps.DeleteFunc(p.q.Raised, func(name string, bits int) bool {
+		w := p.weights[name]
+		return w != nil && bits <= p.q.unraised(w)
+	})
+	return slices.Sorted(maps.Keys(p.q.Raised)), nil
+}
+
+// What tensors cost alone does not quite add up: as many dB are asked for at least when some are missing, and as many times the noise
+// that may be added is tried.
+const (
+	leastStep = 0.05
+	notQuite  = 2
+)
 
 // raised reports whether a cache has 16 bits.
 func (q *Quantizer) raised(m *Model, name string) bool {
@@ -192,19 +265,20 @@ func (q *Quantizer) raised(m *Model, name string) bool {
 	return true
 }
 
-// raiseCache keeps both keys and values of a layer in 16 bits.
-func (q *Quantizer) raiseCache(m *Model, name string, names *[]string) {
+// raiseCache keeps both keys and values of a layer in 16 bits, and returns the names of what was raised for that.
+func (q *Quantizer) raiseCache(m *Model, name string) (names []string) {
 	for i := range m.layers {
 		if q.kv(i).Bits() == 16 || name != cacheEnc(i, "key") && name != cacheEnc(i, "value") {
 			continue
 		}
 		q.Raised[cacheName(i)] = 16
-		*names = append(*names, cacheName(i))
+		names = append(names, cacheName(i))
 		for _, what := range []string{"key", "value"} {
 			_, hi := q.Encodings[cacheEnc(i, what)].Range()
 			q.Encodings[cacheEnc(i, what)] = Symmetric(Int16, float64(hi))
 		}
 	}
+	return names
 }
 
 // Worst returns the tensor of which most is clipped.

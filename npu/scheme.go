@@ -53,12 +53,14 @@ func (s *Scheme) act() DType {
 }
 
 // bits is how many a matrix has.
-func (s *Scheme) bits(p *Param) int {
-	bits := s.Weight
+func (s *Scheme) bits(p *Param) int { return max(s.unraised(p), s.Raised[p.Name]) }
+
+// unraised is how many it has if it was not raised.
+func (s *Scheme) unraised(p *Param) int {
 	if p.Output {
-		bits = s.Head
+		return s.Head
 	}
-	return max(bits, s.Raised[p.Name])
+	return s.Weight
 }
 
 // kv is the type of a layer's keys and values.

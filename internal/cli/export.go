@@ -180,7 +180,7 @@ func (o *exportOptions) fits(m *npu.Model) error {
 	need := func(context int) int64 {
 		g := o.graph
 		g.Context = context
-		return m.Memory(g, o.text.lanes())
+		return m.Memory(g, o.lanes())
 	}
 	if room, known := availableMemory(); known && need(o.graph.Context) > room {
 		return fmt.Errorf("a context of %d tokens takes %s to simulate, free memory is %s; --context %d is the longest that fits", o.graph.Context,

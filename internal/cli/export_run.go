@@ -65,7 +65,7 @@ const clippedLimit = 1e-4
 
 // prepare finds the ranges and measures what they cost.
 func (x *exporting) prepare() error {
-	ranges, held, err := x.sequences()
+	ranges, checks, held, err := x.sequences()
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (x *exporting) prepare() error {
 		return err
 	}
 	if x.sensitivity || x.promote != promoteOff {
-		if err := x.raise(ranges); err != nil {
+		if err := x.raise(ranges, checks); err != nil {
 			return err
 		}
 	}
@@ -95,16 +95,18 @@ func (x *exporting) prepare() error {
 	return err
 }
 
-// Sequences on which sensitivity is measured, and how often promotion to a figure is measured and goes on.
-const (
-	sensitivitySequences = 4
-	promotionRounds      = 4
-)
+// sensitivitySequences is on how many sequences sensitivity is measured.
+const sensitivitySequences = 4
 
-// raise measures what every tensor costs, on the text of the ranges, and gives more bits where that is wanted.
-func (x *exporting) raise(ranges [][]int32) (err error) {
+// raise measures what every tensor costs, and gives more bits where that is wanted: on text of its own for a figure, and on that of the
+// ranges otherwise.
+func (x *exporting) raise(ranges, checks [][]int32) (err error) {
 	ctx, t := x.cmd.Context(), &npu.Test{Threads: x.threads}
-	for _, ids := range ranges {
+	text := checks
+	if len(checks) == 0 {
+		text = ranges
+	}
+	for _, ids := range text {
 		if n := x.graph.Prefill; len(ids) >= n && len(t.Sequences) < sensitivitySequences {
 			t.Sequences = append(t.Sequences, ids[:n])
 		}
@@ -112,37 +114,22 @@ func (x *exporting) raise(ranges [][]int32) (err error) {
 	if len(t.Sequences) == 0 {
 		return inputError(fmt.Errorf("calibration: no sequence has the %d tokens of a prefill", x.graph.Prefill))
 	}
-	if x.costs, err = t.Sensitivity(ctx, x.model, x.graph, x.quantizer); err != nil {
-		return err
-	}
+	show := newCounter(x.cmd, x.quiet, "sensitivity", 1)
+	t.Progress = show.reportNodes
+	x.costs, err = t.Sensitivity(ctx, x.model, x.graph, x.quantizer)
+	show.finish()
 	switch {
+	case err != nil:
+		return err
 	case x.promote == promoteAuto:
 		x.promoted = x.quantizer.Promote(x.model, x.graph, x.costs)
 	case x.promoteTo > 0:
-		return x.raiseTo(t)
+		show := newCounter(x.cmd, x.quiet, "promotion", 1)
+		t := &npu.Test{Sequences: checks, Decode: x.text.decode, Threads: x.threads, Progress: show.reportNodes}
+		x.promoted, err = x.quantizer.NewPromotion(x.model, x.graph, x.costs).Reach(ctx, t, x.promoteTo, x.text.holdout)
+		show.finish()
 	}
-	return nil
-}
-
-// raiseTo gives more bits until the text of a test has the SQNR that is wanted, and a little more: it is not the text that is held out.
-// What tensors cost alone does not quite add up, so what is missing is asked for, too.
-func (x *exporting) raiseTo(t *npu.Test) error {
-	const margin = 0.5
-	p := x.quantizer.NewPromotion(x.model, x.graph, x.costs)
-	want := x.promoteTo + margin
-	for range promotionRounds {
-		x.promoted = p.To(want)
-		e, err := t.Evaluate(x.cmd.Context(), x.model, x.graph, x.quantizer)
-		if err != nil {
-			return err
-		}
-		missing := x.promoteTo + margin - e.Prefill.SQNR
-		if missing <= 0 {
-			break
-		}
-		want += missing
-	}
-	return nil
+	return err
 }
 
 // feedback reports whether weights are rounded with error feedback: what is made up has nothing to be fitted to.

@@ -72,40 +72,59 @@ func (t *exportText) defaults(b *build.Build, g *npu.Options, m *npu.Model) {
 	t.Length = cmp.Or(t.Length, prefills*g.Prefill+t.decode)
 }
 
-// lanes is how many sequences run together at most.
-func (t *exportText) lanes() int { return max(t.Samples, 2*t.holdout) }
+// checks is how many more sequences a promotion to a figure is measured on.
+func (o *exportOptions) checks() int {
+	if o.promoteTo == 0 {
+		return 0
+	}
+	return max(2*o.text.holdout, sensitivitySequences)
+}
 
-// sequences returns those for the ranges and those to measure on.
-func (x *exporting) sequences() (ranges, held [][]int32, err error) {
+// lanes is how many sequences run together at most, in float and on the grids.
+func (o *exportOptions) lanes() int { return max(o.text.Samples, 2*o.text.holdout, 2*o.checks()) }
+
+// sequences returns those for the ranges, for a promotion, and to measure on.
+func (x *exporting) sequences() (ranges, checks, held [][]int32, err error) {
 	t := &x.text
-	n := t.Samples + t.holdout
+	more := x.checks()
+	n := t.Samples + more + t.holdout
 	var all [][]int32
 	switch {
 	case x.build.Path == "" && x.shape == "" && (t.Source == "" || t.Source == randomSource):
-		if ranges, held, err = x.demoSequences(); t.Source == randomSource && err == nil {
+		if ranges, held, err = x.demoSequences(t.Samples + more); err != nil {
+			return nil, nil, nil, err
+		}
+		ranges, checks = ranges[:t.Samples], ranges[t.Samples:]
+		for i := range checks {
+			checks[i] = x.whole(checks[i])
+		}
+		if t.Source == randomSource {
 			ranges, x.source = x.random(t.Samples), "random tokens, measured on the demo's text"
 		}
-		return ranges, held, err
+		return ranges, checks, held, nil
 	case t.Source == randomSource:
 		all, x.source = x.random(n), "random tokens"
 	default:
 		if all, err = x.textSequences(n); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
-	// Held out are the first ones that are long enough.
+	// Held out are the first ones that are long enough, then come those of a promotion.
 	for _, ids := range all {
-		if len(held) < t.holdout && len(ids) >= x.graph.Prefill+t.decode {
+		switch long := len(ids) >= x.graph.Prefill+t.decode; {
+		case long && len(held) < t.holdout:
 			held = append(held, x.whole(ids))
-		} else {
+		case long && len(checks) < more:
+			checks = append(checks, x.whole(ids))
+		default:
 			ranges = append(ranges, ids)
 		}
 	}
-	if len(held) == 0 || len(ranges) == 0 {
-		return nil, nil, inputError(fmt.Errorf("calibration: of %d sequences none is left that has %d tokens, a prefill and what runs one by one; take longer text, a smaller --prefill or a smaller --decode",
+	if len(held) == 0 || len(ranges) == 0 || more > 0 && len(checks) == 0 {
+		return nil, nil, nil, inputError(fmt.Errorf("calibration: of %d sequences none is left that has %d tokens, a prefill and what runs one by one; take longer text, a smaller --prefill or a smaller --decode",
 			len(all), x.graph.Prefill+t.decode))
 	}
-	return ranges, held, nil
+	return ranges, checks, held, nil
 }
 
 // random are sequences that mean nothing.
@@ -126,8 +145,8 @@ func (x *exporting) whole(ids []int32) []int32 {
 	return ids[:(len(ids)-x.text.decode)/x.graph.Prefill*x.graph.Prefill+x.text.decode]
 }
 
-// demoSequences are spread evenly over the demo's two texts.
-func (x *exporting) demoSequences() (ranges, held [][]int32, err error) {
+// demoSequences are n and those that are held out, spread evenly over the demo's two texts.
+func (x *exporting) demoSequences(n int) (ranges, held [][]int32, err error) {
 	l, err := language(x.build)
 	if err != nil {
 		return nil, nil, err
@@ -146,7 +165,7 @@ func (x *exporting) demoSequences() (ranges, held [][]int32, err error) {
 		}
 		return list, nil
 	}
-	if ranges, err = cut(demo.Calibration(), x.text.Samples); err != nil {
+	if ranges, err = cut(demo.Calibration(), n); err != nil {
 		return nil, nil, err
 	}
 	if held, err = cut(demo.Evaluation(), x.text.holdout); err != nil {
