@@ -14,7 +14,7 @@ import (
 //	rtn       s = max(max w − min w, 1e-9)/15, rounded to the stored type; b = min w + 8s, rounded too; then the nearest
 //	          codes
 //	shrink    the cpu_int4 exporter's search, see shrinkGroup
-//	search    SearchGroup, then the nearest codes
+//	search    SearchGroup, with quant.Importance where nothing is known of the columns, then the nearest codes
 func NewSolver(s quant.Spec) (quant.Solver, error) {
 	var solve func(t *kernel.Trials, codes []uint8, w, d []float32) (scale, bias float32)
 	switch s.Method {
@@ -34,9 +34,13 @@ func NewSolver(s quant.Spec) (quant.Solver, error) {
 	default:
 		return nil, fmt.Errorf("asym: method %q on a grid with a float zero: it can be %q, %q or %q", s.Method, quant.RTN, quant.Shrink, quant.Search)
 	}
+	each := (*quant.Matrix).EachGroup
+	if s.Method == quant.Search {
+		each = (*quant.Matrix).EachWeighed
+	}
 	return func(m *quant.Matrix, w, d []float32) {
 		t := new(kernel.Trials)
-		m.EachGroup(w, d, func(slot int, w, d []float32, codes []uint8) {
+		each(m, w, d, func(slot int, w, d []float32, codes []uint8) {
 			m.Scales[slot], m.Bias[slot] = solve(t, codes, w, d)
 		})
 	}, nil

@@ -14,7 +14,7 @@ import (
 // method. Both round the scale to its stored type first, then fix z, then round every weight to the nearest code.
 //
 //	rtn       lo = min(0, min w), hi = max(0, max w): s = (hi − lo)/L, z = clamp(rint(−lo/s), 0, L)
-//	search    SearchGroup
+//	search    SearchGroup, with quant.Importance where nothing is known of the columns
 //
 // Under rtn with BF16 scales hi − lo, lo/s, M + lo/s (M = 2^(bits−1)), w/s and w/s + z − M are each rounded to BF16, as
 // llm-compressor does, which computes in the model's type.
@@ -37,7 +37,7 @@ func NewSolver(s quant.Spec) (quant.Solver, error) {
 	case quant.Search:
 		return func(m *quant.Matrix, w, d []float32) {
 			t := new(kernel.Trials)
-			m.EachGroup(w, d, func(slot int, w, d []float32, codes []uint8) {
+			m.EachWeighed(w, d, func(slot int, w, d []float32, codes []uint8) {
 				g := search(t, w, d, m.Bits, s.Scale)
 				g.Encode(codes, w)
 				m.Scales[slot], m.Zeros[slot] = g.Scale, uint8(g.Zero)

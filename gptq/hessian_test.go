@@ -113,7 +113,7 @@ func TestVectors(t *testing.T) {
 	search := solver(t, quant.Symmetric)
 
 	m := newMatrix(quant.Symmetric)
-	search(m, w, nil)
+	search(m, w, slices.Repeat([]float32{1}, vectorK))
 	expect(t, "search, d = 1", x.Descend(m, w), m, 5.610756, 5.540351, 176737)
 	search(m, w, x.Diagonal())
 	expect(t, "search, d = diag H", x.Descend(m, w), m, 5.186687, 5.093402, 177672)

@@ -15,7 +15,7 @@ import (
 //	rtn       s = max|w| / (M − ½), the rule of llm-compressor and GPTQModel: the longer side ends half a step beyond
 //	          its last code and both extremes are off by half a step at most. With Signed, s = −w*/M for the first
 //	          weight w* of largest magnitude: the extreme sits on code 0 and the step is smaller.
-//	search    SearchGroup
+//	search    SearchGroup, with quant.Importance where nothing is known of the columns
 //
 // Under rtn with BF16 scales the quotient w/s is rounded to BF16 before it is rounded to a code, because llm-compressor
 // computes in the model's type: the codes are the peer's, byte for byte, though up to one in sixteen (8 bits; one in a
@@ -37,7 +37,7 @@ func NewSolver(s quant.Spec) (quant.Solver, error) {
 	case quant.Search:
 		return func(m *quant.Matrix, w, d []float32) {
 			t := new(kernel.Trials)
-			m.EachGroup(w, d, func(slot int, w, d []float32, codes []uint8) {
+			m.EachWeighed(w, d, func(slot int, w, d []float32, codes []uint8) {
 				g := search(t, w, d, m.Bits, s.Scale, s.Signed)
 				m.Scales[slot] = g.Scale
 				g.Encode(codes, w)

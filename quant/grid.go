@@ -126,3 +126,25 @@ func (m *Matrix) EachGroup(w, d []float32, solve func(slot int, w, d []float32, 
 		}
 	}
 }
+
+// EachWeighed is EachGroup where the weights of columns are made up if d is nil: those of Importance, in a group of zeros nil.
+func (m *Matrix) EachWeighed(w, d []float32, solve func(slot int, w, d []float32, codes []uint8)) {
+	c := make([]float32, min(m.Group, m.K))
+	m.EachGroup(w, d, func(slot int, w, d []float32, codes []uint8) {
+		if d == nil && Importance(c, w) > 0 {
+			d = c[:len(w)]
+		}
+		solve(slot, w, d, codes)
+	})
+}
+
+// Importance sets c to what the squared errors of weights count where nothing is known of the columns, σ + |w|, and returns the root mean
+// square σ of the weights. Large weights count more: the columns that models give large weights tend to be those that matter. With it
+// builds come nearer to the original than with weights of one (docs/solvers.md, docs/gguf.md).
+func Importance(c, w []float32) (sigma float32) {
+	sigma = float32(math.Sqrt(float64(kernel.Dot(w, w)) / float64(len(w))))
+	for i, x := range w {
+		c[i] = sigma + float32(math.Abs(float64(x)))
+	}
+	return sigma
+}

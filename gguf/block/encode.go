@@ -1,10 +1,6 @@
 package block
 
-import (
-	"math"
-
-	"nibble/internal/kernel"
-)
+import "nibble/quant"
 
 // simple is a block of 32 with one scale: how it is searched if weights are given.
 type simple struct {
@@ -92,16 +88,10 @@ func encodeLines(dst []byte, bytes int, src, weights []float32, values *grid, pu
 	})
 }
 
-// Importance sets c to weights for Encode where nothing is known of the columns: σ + |w|, with the root mean square σ of each 32
-// weights. Large weights count more, as they do with what programs that introduced the blocks of 256 weigh by. The
-// models that were tried come nearer to the original with it than with weights of one (docs/gguf.md).
+// Importance sets c to weights for Encode where nothing is known of the columns: quant.Importance of each 32 weights.
 func Importance(c, w []float32) {
 	for ; len(w) > 0; c, w = c[min(32, len(w)):], w[min(32, len(w)):] {
-		part := w[:min(32, len(w))]
-		sigma := float32(math.Sqrt(float64(kernel.Dot(part, part)) / float64(len(part))))
-		for i, x := range part {
-			c[i] = sigma + abs(x)
-		}
+		quant.Importance(c, w[:min(32, len(w))])
 	}
 }
 

@@ -8,10 +8,10 @@ type grids struct {
 	plainError func(fields [7]float32, w []float32) float64
 	encode     func(fields [7]float32, w []float32, codes []uint8)
 	encodeBF16 func(fields [7]float32, w []float32, codes []uint8)
-	coarse     func(sums, inverse, lo, hi, inner, outer []float32)      // weights of any number
-	shifted    func(sums, inverse, lo, hi, sub, inner, outer []float32) // the same
+	coarse     func(sums, inverse, lo, hi, inner, outer, innerD, outerD []float32)      // weights of any number
+	shifted    func(sums, inverse, lo, hi, sub, inner, outer, innerD, outerD []float32) // the same
 	span       func(scale, lo, hi, sub []float32) (low, high float32)
-	split      func(inner, outer, w []float32, low, high float32) (n int)
+	split      func(inner, outer, innerD, outerD, w, d []float32, low, high float32) (n int)
 	survey     func(w []float32) (all, least uint32)
 	codeSums   func(fields [7]float32, w []float32) [4]float64
 	fill       func(x [8]float32, p, q, den, scale, inverse, sub, lowest, highest *[MaxTrials]float32)

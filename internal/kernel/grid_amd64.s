@@ -1092,9 +1092,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, inner []float32, outer []float32)
+// func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, inner []float32, outer []float32, innerD []float32, outerD []float32)
 // Requires: AVX
-TEXT ·coarseAVX2(SB), NOSPLIT, $0-144
+TEXT ·coarseAVX2(SB), NOSPLIT, $0-192
 	MOVQ sums_base+0(FP), AX
 	MOVQ inverse_base+24(FP), CX
 	MOVQ lo_base+48(FP), DX
@@ -1115,172 +1115,208 @@ loop2:
 	VMOVUPS 32(BX), Y7
 	VXORPS  Y4, Y4, Y4
 	MOVQ    inner_base+96(FP), DI
-	MOVQ    inner_len+104(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    innerD_base+144(FP), R8
+	MOVQ    inner_len+104(FP), R9
+	SUBQ    $0x04, R9
 	JLT     innerrest2
 
 innerfour2:
-	VBROADCASTSS (DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y8
-	VSUBPS       Y12, Y8, Y8
+	VBROADCASTSS (DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y8
+	VSUBPS       Y13, Y8, Y8
 	VMULPS       Y8, Y8, Y8
-	VMULPS       Y5, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y9
-	VSUBPS       Y12, Y9, Y9
+	VMULPS       Y5, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y9
+	VSUBPS       Y13, Y9, Y9
 	VMULPS       Y9, Y9, Y9
-	VBROADCASTSS 4(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y10
-	VSUBPS       Y12, Y10, Y10
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y8, Y8
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 4(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VMULPS       Y5, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y11
-	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y5, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y11
+	VSUBPS       Y13, Y11, Y11
 	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS 4(R8), Y12
+	VMULPS       Y12, Y10, Y10
+	VMULPS       Y12, Y11, Y11
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y11, Y9, Y9
-	VBROADCASTSS 8(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y10
-	VSUBPS       Y12, Y10, Y10
+	VBROADCASTSS 8(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VMULPS       Y5, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y11
-	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y5, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y11
+	VSUBPS       Y13, Y11, Y11
 	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y10, Y10
+	VMULPS       Y12, Y11, Y11
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y11, Y9, Y9
-	VBROADCASTSS 12(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y10
-	VSUBPS       Y12, Y10, Y10
+	VBROADCASTSS 12(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VMULPS       Y5, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y11
-	VSUBPS       Y12, Y11, Y11
+	VMULPS       Y5, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y11
+	VSUBPS       Y13, Y11, Y11
 	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS 12(R8), Y12
+	VMULPS       Y12, Y10, Y10
+	VMULPS       Y12, Y11, Y11
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y11, Y9, Y9
 	VADDPS       Y8, Y0, Y0
 	VADDPS       Y9, Y4, Y4
 	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
 	JGE          innerfour2
 
 innerrest2:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JZ   innerdone2
 
 innerweight2:
-	VBROADCASTSS (DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y8
-	VSUBPS       Y12, Y8, Y8
+	VBROADCASTSS (DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y8
+	VSUBPS       Y13, Y8, Y8
 	VMULPS       Y8, Y8, Y8
-	VMULPS       Y5, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y9
-	VSUBPS       Y12, Y9, Y9
+	VMULPS       Y5, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y9
+	VSUBPS       Y13, Y9, Y9
 	VMULPS       Y9, Y9, Y9
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y8, Y8
+	VMULPS       Y12, Y9, Y9
 	VADDPS       Y8, Y0, Y0
 	VADDPS       Y9, Y4, Y4
 	ADDQ         $0x04, DI
-	DECQ         R8
+	ADDQ         $0x04, R8
+	DECQ         R9
 	JNZ          innerweight2
 
 innerdone2:
 	MOVQ outer_base+120(FP), DI
-	MOVQ outer_len+128(FP), R8
-	SUBQ $0x04, R8
+	MOVQ outerD_base+168(FP), R8
+	MOVQ outer_len+128(FP), R9
+	SUBQ $0x04, R9
 	JLT  outerrest2
 
 outerfour2:
-	VBROADCASTSS (DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y8
+	VBROADCASTSS (DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y8
 	VMINPS       Y3, Y8, Y8
 	VROUNDPS     $0x00, Y8, Y8
-	VSUBPS       Y12, Y8, Y8
+	VSUBPS       Y13, Y8, Y8
 	VMULPS       Y8, Y8, Y8
-	VMULPS       Y5, Y11, Y12
-	VMAXPS       Y6, Y12, Y9
+	VMULPS       Y5, Y12, Y13
+	VMAXPS       Y6, Y13, Y9
 	VMINPS       Y7, Y9, Y9
 	VROUNDPS     $0x00, Y9, Y9
-	VSUBPS       Y12, Y9, Y9
+	VSUBPS       Y13, Y9, Y9
 	VMULPS       Y9, Y9, Y9
-	VBROADCASTSS 4(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y10
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y8, Y8
+	VMULPS       Y12, Y9, Y9
+	VBROADCASTSS 4(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VMULPS       Y5, Y11, Y12
-	VMAXPS       Y6, Y12, Y11
+	VMULPS       Y5, Y12, Y13
+	VMAXPS       Y6, Y13, Y11
 	VMINPS       Y7, Y11, Y11
 	VROUNDPS     $0x00, Y11, Y11
-	VSUBPS       Y12, Y11, Y11
+	VSUBPS       Y13, Y11, Y11
 	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS 4(R8), Y12
+	VMULPS       Y12, Y10, Y10
+	VMULPS       Y12, Y11, Y11
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y11, Y9, Y9
-	VBROADCASTSS 8(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y10
+	VBROADCASTSS 8(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VMULPS       Y5, Y11, Y12
-	VMAXPS       Y6, Y12, Y11
+	VMULPS       Y5, Y12, Y13
+	VMAXPS       Y6, Y13, Y11
 	VMINPS       Y7, Y11, Y11
 	VROUNDPS     $0x00, Y11, Y11
-	VSUBPS       Y12, Y11, Y11
+	VSUBPS       Y13, Y11, Y11
 	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y10, Y10
+	VMULPS       Y12, Y11, Y11
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y11, Y9, Y9
-	VBROADCASTSS 12(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y10
+	VBROADCASTSS 12(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VMULPS       Y5, Y11, Y12
-	VMAXPS       Y6, Y12, Y11
+	VMULPS       Y5, Y12, Y13
+	VMAXPS       Y6, Y13, Y11
 	VMINPS       Y7, Y11, Y11
 	VROUNDPS     $0x00, Y11, Y11
-	VSUBPS       Y12, Y11, Y11
+	VSUBPS       Y13, Y11, Y11
 	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS 12(R8), Y12
+	VMULPS       Y12, Y10, Y10
+	VMULPS       Y12, Y11, Y11
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y11, Y9, Y9
 	VADDPS       Y8, Y0, Y0
 	VADDPS       Y9, Y4, Y4
 	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
 	JGE          outerfour2
 
 outerrest2:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JZ   outerdone2
 
 outerweight2:
-	VBROADCASTSS (DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y8
+	VBROADCASTSS (DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y8
 	VMINPS       Y3, Y8, Y8
 	VROUNDPS     $0x00, Y8, Y8
-	VSUBPS       Y12, Y8, Y8
+	VSUBPS       Y13, Y8, Y8
 	VMULPS       Y8, Y8, Y8
-	VMULPS       Y5, Y11, Y12
-	VMAXPS       Y6, Y12, Y9
+	VMULPS       Y5, Y12, Y13
+	VMAXPS       Y6, Y13, Y9
 	VMINPS       Y7, Y9, Y9
 	VROUNDPS     $0x00, Y9, Y9
-	VSUBPS       Y12, Y9, Y9
+	VSUBPS       Y13, Y9, Y9
 	VMULPS       Y9, Y9, Y9
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y8, Y8
+	VMULPS       Y12, Y9, Y9
 	VADDPS       Y8, Y0, Y0
 	VADDPS       Y9, Y4, Y4
 	ADDQ         $0x04, DI
-	DECQ         R8
+	ADDQ         $0x04, R8
+	DECQ         R9
 	JNZ          outerweight2
 
 outerdone2:
@@ -1304,112 +1340,138 @@ loop1:
 	VMOVUPS (BX), Y3
 	VXORPS  Y0, Y0, Y0
 	MOVQ    inner_base+96(FP), DI
-	MOVQ    inner_len+104(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    innerD_base+144(FP), R8
+	MOVQ    inner_len+104(FP), R9
+	SUBQ    $0x04, R9
 	JLT     innerrest1
 
 innerfour1:
-	VBROADCASTSS (DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y8
-	VSUBPS       Y12, Y8, Y8
+	VBROADCASTSS (DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y8
+	VSUBPS       Y13, Y8, Y8
 	VMULPS       Y8, Y8, Y8
-	VBROADCASTSS 4(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y10
-	VSUBPS       Y12, Y10, Y10
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y8, Y8
+	VBROADCASTSS 4(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS 4(R8), Y12
+	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y8, Y8
-	VBROADCASTSS 8(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y10
-	VSUBPS       Y12, Y10, Y10
+	VBROADCASTSS 8(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y8, Y8
-	VBROADCASTSS 12(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y10
-	VSUBPS       Y12, Y10, Y10
+	VBROADCASTSS 12(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS 12(R8), Y12
+	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y8, Y0, Y0
 	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
 	JGE          innerfour1
 
 innerrest1:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JZ   innerdone1
 
 innerweight1:
-	VBROADCASTSS (DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VROUNDPS     $0x00, Y12, Y8
-	VSUBPS       Y12, Y8, Y8
+	VBROADCASTSS (DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VROUNDPS     $0x00, Y13, Y8
+	VSUBPS       Y13, Y8, Y8
 	VMULPS       Y8, Y8, Y8
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y8, Y8
 	VADDPS       Y8, Y0, Y0
 	ADDQ         $0x04, DI
-	DECQ         R8
+	ADDQ         $0x04, R8
+	DECQ         R9
 	JNZ          innerweight1
 
 innerdone1:
 	MOVQ outer_base+120(FP), DI
-	MOVQ outer_len+128(FP), R8
-	SUBQ $0x04, R8
+	MOVQ outerD_base+168(FP), R8
+	MOVQ outer_len+128(FP), R9
+	SUBQ $0x04, R9
 	JLT  outerrest1
 
 outerfour1:
-	VBROADCASTSS (DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y8
+	VBROADCASTSS (DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y8
 	VMINPS       Y3, Y8, Y8
 	VROUNDPS     $0x00, Y8, Y8
-	VSUBPS       Y12, Y8, Y8
+	VSUBPS       Y13, Y8, Y8
 	VMULPS       Y8, Y8, Y8
-	VBROADCASTSS 4(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y10
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y8, Y8
+	VBROADCASTSS 4(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS 4(R8), Y12
+	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y8, Y8
-	VBROADCASTSS 8(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y10
+	VBROADCASTSS 8(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS 8(R8), Y12
+	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y8, Y8
-	VBROADCASTSS 12(DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y10
+	VBROADCASTSS 12(DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y10, Y10
 	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS 12(R8), Y12
+	VMULPS       Y12, Y10, Y10
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y8, Y0, Y0
 	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
 	JGE          outerfour1
 
 outerrest1:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JZ   outerdone1
 
 outerweight1:
-	VBROADCASTSS (DI), Y11
-	VMULPS       Y1, Y11, Y12
-	VMAXPS       Y2, Y12, Y8
+	VBROADCASTSS (DI), Y12
+	VMULPS       Y1, Y12, Y13
+	VMAXPS       Y2, Y13, Y8
 	VMINPS       Y3, Y8, Y8
 	VROUNDPS     $0x00, Y8, Y8
-	VSUBPS       Y12, Y8, Y8
+	VSUBPS       Y13, Y8, Y8
 	VMULPS       Y8, Y8, Y8
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y12, Y8, Y8
 	VADDPS       Y8, Y0, Y0
 	ADDQ         $0x04, DI
-	DECQ         R8
+	ADDQ         $0x04, R8
+	DECQ         R9
 	JNZ          outerweight1
 
 outerdone1:
@@ -1425,9 +1487,9 @@ end1:
 	VZEROUPPER
 	RET
 
-// func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, inner []float32, outer []float32)
+// func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, inner []float32, outer []float32, innerD []float32, outerD []float32)
 // Requires: AVX
-TEXT ·shiftedAVX2(SB), NOSPLIT, $0-168
+TEXT ·shiftedAVX2(SB), NOSPLIT, $0-216
 	MOVQ sums_base+0(FP), AX
 	MOVQ inverse_base+24(FP), CX
 	MOVQ lo_base+48(FP), DX
@@ -1451,192 +1513,228 @@ loop2:
 	VMOVUPS 32(SI), Y9
 	VXORPS  Y5, Y5, Y5
 	MOVQ    inner_base+120(FP), R8
-	MOVQ    inner_len+128(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    innerD_base+168(FP), R9
+	MOVQ    inner_len+128(FP), R10
+	SUBQ    $0x04, R10
 	JLT     innerrest2
 
 innerfour2:
-	VBROADCASTSS (R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y10
-	VSUBPS       Y14, Y10, Y10
+	VBROADCASTSS (R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y10
+	VSUBPS       Y15, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y11
-	VSUBPS       Y14, Y11, Y11
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y11
+	VSUBPS       Y15, Y11, Y11
 	VMULPS       Y11, Y11, Y11
-	VBROADCASTSS 4(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y12
-	VSUBPS       Y14, Y12, Y12
+	VBROADCASTSS (R9), Y14
+	VMULPS       Y14, Y10, Y10
+	VMULPS       Y14, Y11, Y11
+	VBROADCASTSS 4(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y13
-	VSUBPS       Y14, Y13, Y13
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y13
+	VSUBPS       Y15, Y13, Y13
 	VMULPS       Y13, Y13, Y13
+	VBROADCASTSS 4(R9), Y14
+	VMULPS       Y14, Y12, Y12
+	VMULPS       Y14, Y13, Y13
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y13, Y11, Y11
-	VBROADCASTSS 8(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y12
-	VSUBPS       Y14, Y12, Y12
+	VBROADCASTSS 8(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y13
-	VSUBPS       Y14, Y13, Y13
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y13
+	VSUBPS       Y15, Y13, Y13
 	VMULPS       Y13, Y13, Y13
+	VBROADCASTSS 8(R9), Y14
+	VMULPS       Y14, Y12, Y12
+	VMULPS       Y14, Y13, Y13
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y13, Y11, Y11
-	VBROADCASTSS 12(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y12
-	VSUBPS       Y14, Y12, Y12
+	VBROADCASTSS 12(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y13
-	VSUBPS       Y14, Y13, Y13
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y13
+	VSUBPS       Y15, Y13, Y13
 	VMULPS       Y13, Y13, Y13
+	VBROADCASTSS 12(R9), Y14
+	VMULPS       Y14, Y12, Y12
+	VMULPS       Y14, Y13, Y13
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y13, Y11, Y11
 	VADDPS       Y10, Y0, Y0
 	VADDPS       Y11, Y5, Y5
 	ADDQ         $0x10, R8
-	SUBQ         $0x04, R9
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R10
 	JGE          innerfour2
 
 innerrest2:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JZ   innerdone2
 
 innerweight2:
-	VBROADCASTSS (R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y10
-	VSUBPS       Y14, Y10, Y10
+	VBROADCASTSS (R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y10
+	VSUBPS       Y15, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y11
-	VSUBPS       Y14, Y11, Y11
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y11
+	VSUBPS       Y15, Y11, Y11
 	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS (R9), Y14
+	VMULPS       Y14, Y10, Y10
+	VMULPS       Y14, Y11, Y11
 	VADDPS       Y10, Y0, Y0
 	VADDPS       Y11, Y5, Y5
 	ADDQ         $0x04, R8
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          innerweight2
 
 innerdone2:
 	MOVQ outer_base+144(FP), R8
-	MOVQ outer_len+152(FP), R9
-	SUBQ $0x04, R9
+	MOVQ outerD_base+192(FP), R9
+	MOVQ outer_len+152(FP), R10
+	SUBQ $0x04, R10
 	JLT  outerrest2
 
 outerfour2:
-	VBROADCASTSS (R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y10
+	VBROADCASTSS (R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y14, Y10, Y10
+	VSUBPS       Y15, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VMAXPS       Y7, Y14, Y11
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VMAXPS       Y7, Y15, Y11
 	VMINPS       Y8, Y11, Y11
 	VROUNDPS     $0x00, Y11, Y11
-	VSUBPS       Y14, Y11, Y11
+	VSUBPS       Y15, Y11, Y11
 	VMULPS       Y11, Y11, Y11
-	VBROADCASTSS 4(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y12
+	VBROADCASTSS (R9), Y14
+	VMULPS       Y14, Y10, Y10
+	VMULPS       Y14, Y11, Y11
+	VBROADCASTSS 4(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y12
 	VMINPS       Y3, Y12, Y12
 	VROUNDPS     $0x00, Y12, Y12
-	VSUBPS       Y14, Y12, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VMAXPS       Y7, Y14, Y13
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VMAXPS       Y7, Y15, Y13
 	VMINPS       Y8, Y13, Y13
 	VROUNDPS     $0x00, Y13, Y13
-	VSUBPS       Y14, Y13, Y13
+	VSUBPS       Y15, Y13, Y13
 	VMULPS       Y13, Y13, Y13
+	VBROADCASTSS 4(R9), Y14
+	VMULPS       Y14, Y12, Y12
+	VMULPS       Y14, Y13, Y13
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y13, Y11, Y11
-	VBROADCASTSS 8(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y12
+	VBROADCASTSS 8(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y12
 	VMINPS       Y3, Y12, Y12
 	VROUNDPS     $0x00, Y12, Y12
-	VSUBPS       Y14, Y12, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VMAXPS       Y7, Y14, Y13
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VMAXPS       Y7, Y15, Y13
 	VMINPS       Y8, Y13, Y13
 	VROUNDPS     $0x00, Y13, Y13
-	VSUBPS       Y14, Y13, Y13
+	VSUBPS       Y15, Y13, Y13
 	VMULPS       Y13, Y13, Y13
+	VBROADCASTSS 8(R9), Y14
+	VMULPS       Y14, Y12, Y12
+	VMULPS       Y14, Y13, Y13
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y13, Y11, Y11
-	VBROADCASTSS 12(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y12
+	VBROADCASTSS 12(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y12
 	VMINPS       Y3, Y12, Y12
 	VROUNDPS     $0x00, Y12, Y12
-	VSUBPS       Y14, Y12, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VMAXPS       Y7, Y14, Y13
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VMAXPS       Y7, Y15, Y13
 	VMINPS       Y8, Y13, Y13
 	VROUNDPS     $0x00, Y13, Y13
-	VSUBPS       Y14, Y13, Y13
+	VSUBPS       Y15, Y13, Y13
 	VMULPS       Y13, Y13, Y13
+	VBROADCASTSS 12(R9), Y14
+	VMULPS       Y14, Y12, Y12
+	VMULPS       Y14, Y13, Y13
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y13, Y11, Y11
 	VADDPS       Y10, Y0, Y0
 	VADDPS       Y11, Y5, Y5
 	ADDQ         $0x10, R8
-	SUBQ         $0x04, R9
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R10
 	JGE          outerfour2
 
 outerrest2:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JZ   outerdone2
 
 outerweight2:
-	VBROADCASTSS (R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y10
+	VBROADCASTSS (R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y14, Y10, Y10
+	VSUBPS       Y15, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VSUBPS       Y9, Y13, Y14
-	VMULPS       Y6, Y14, Y14
-	VMAXPS       Y7, Y14, Y11
+	VSUBPS       Y9, Y14, Y15
+	VMULPS       Y6, Y15, Y15
+	VMAXPS       Y7, Y15, Y11
 	VMINPS       Y8, Y11, Y11
 	VROUNDPS     $0x00, Y11, Y11
-	VSUBPS       Y14, Y11, Y11
+	VSUBPS       Y15, Y11, Y11
 	VMULPS       Y11, Y11, Y11
+	VBROADCASTSS (R9), Y14
+	VMULPS       Y14, Y10, Y10
+	VMULPS       Y14, Y11, Y11
 	VADDPS       Y10, Y0, Y0
 	VADDPS       Y11, Y5, Y5
 	ADDQ         $0x04, R8
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          outerweight2
 
 outerdone2:
@@ -1662,122 +1760,148 @@ loop1:
 	VMOVUPS (SI), Y4
 	VXORPS  Y0, Y0, Y0
 	MOVQ    inner_base+120(FP), R8
-	MOVQ    inner_len+128(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    innerD_base+168(FP), R9
+	MOVQ    inner_len+128(FP), R10
+	SUBQ    $0x04, R10
 	JLT     innerrest1
 
 innerfour1:
-	VBROADCASTSS (R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y10
-	VSUBPS       Y14, Y10, Y10
+	VBROADCASTSS (R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y10
+	VSUBPS       Y15, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VBROADCASTSS 4(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y12
-	VSUBPS       Y14, Y12, Y12
+	VBROADCASTSS (R9), Y14
+	VMULPS       Y14, Y10, Y10
+	VBROADCASTSS 4(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
+	VBROADCASTSS 4(R9), Y14
+	VMULPS       Y14, Y12, Y12
 	VADDPS       Y12, Y10, Y10
-	VBROADCASTSS 8(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y12
-	VSUBPS       Y14, Y12, Y12
+	VBROADCASTSS 8(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
+	VBROADCASTSS 8(R9), Y14
+	VMULPS       Y14, Y12, Y12
 	VADDPS       Y12, Y10, Y10
-	VBROADCASTSS 12(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y12
-	VSUBPS       Y14, Y12, Y12
+	VBROADCASTSS 12(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
+	VBROADCASTSS 12(R9), Y14
+	VMULPS       Y14, Y12, Y12
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y10, Y0, Y0
 	ADDQ         $0x10, R8
-	SUBQ         $0x04, R9
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R10
 	JGE          innerfour1
 
 innerrest1:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JZ   innerdone1
 
 innerweight1:
-	VBROADCASTSS (R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VROUNDPS     $0x00, Y14, Y10
-	VSUBPS       Y14, Y10, Y10
+	VBROADCASTSS (R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VROUNDPS     $0x00, Y15, Y10
+	VSUBPS       Y15, Y10, Y10
 	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS (R9), Y14
+	VMULPS       Y14, Y10, Y10
 	VADDPS       Y10, Y0, Y0
 	ADDQ         $0x04, R8
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          innerweight1
 
 innerdone1:
 	MOVQ outer_base+144(FP), R8
-	MOVQ outer_len+152(FP), R9
-	SUBQ $0x04, R9
+	MOVQ outerD_base+192(FP), R9
+	MOVQ outer_len+152(FP), R10
+	SUBQ $0x04, R10
 	JLT  outerrest1
 
 outerfour1:
-	VBROADCASTSS (R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y10
+	VBROADCASTSS (R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y14, Y10, Y10
+	VSUBPS       Y15, Y10, Y10
 	VMULPS       Y10, Y10, Y10
-	VBROADCASTSS 4(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y12
+	VBROADCASTSS (R9), Y14
+	VMULPS       Y14, Y10, Y10
+	VBROADCASTSS 4(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y12
 	VMINPS       Y3, Y12, Y12
 	VROUNDPS     $0x00, Y12, Y12
-	VSUBPS       Y14, Y12, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
+	VBROADCASTSS 4(R9), Y14
+	VMULPS       Y14, Y12, Y12
 	VADDPS       Y12, Y10, Y10
-	VBROADCASTSS 8(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y12
+	VBROADCASTSS 8(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y12
 	VMINPS       Y3, Y12, Y12
 	VROUNDPS     $0x00, Y12, Y12
-	VSUBPS       Y14, Y12, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
+	VBROADCASTSS 8(R9), Y14
+	VMULPS       Y14, Y12, Y12
 	VADDPS       Y12, Y10, Y10
-	VBROADCASTSS 12(R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y12
+	VBROADCASTSS 12(R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y12
 	VMINPS       Y3, Y12, Y12
 	VROUNDPS     $0x00, Y12, Y12
-	VSUBPS       Y14, Y12, Y12
+	VSUBPS       Y15, Y12, Y12
 	VMULPS       Y12, Y12, Y12
+	VBROADCASTSS 12(R9), Y14
+	VMULPS       Y14, Y12, Y12
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y10, Y0, Y0
 	ADDQ         $0x10, R8
-	SUBQ         $0x04, R9
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R10
 	JGE          outerfour1
 
 outerrest1:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JZ   outerdone1
 
 outerweight1:
-	VBROADCASTSS (R8), Y13
-	VSUBPS       Y4, Y13, Y14
-	VMULPS       Y1, Y14, Y14
-	VMAXPS       Y2, Y14, Y10
+	VBROADCASTSS (R8), Y14
+	VSUBPS       Y4, Y14, Y15
+	VMULPS       Y1, Y15, Y15
+	VMAXPS       Y2, Y15, Y10
 	VMINPS       Y3, Y10, Y10
 	VROUNDPS     $0x00, Y10, Y10
-	VSUBPS       Y14, Y10, Y10
+	VSUBPS       Y15, Y10, Y10
 	VMULPS       Y10, Y10, Y10
+	VBROADCASTSS (R9), Y14
+	VMULPS       Y14, Y10, Y10
 	VADDPS       Y10, Y0, Y0
 	ADDQ         $0x04, R8
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          outerweight1
 
 outerdone1:
@@ -1794,41 +1918,52 @@ end1:
 	VZEROUPPER
 	RET
 
-// func splitAVX512(inner []float32, outer []float32, w []float32, low float32, high float32) (n int)
+// func splitAVX512(inner []float32, outer []float32, innerD []float32, outerD []float32, w []float32, d []float32, low float32, high float32) (n int)
 // Requires: AVX, AVX512F, POPCNT
-TEXT ·splitAVX512(SB), NOSPLIT, $0-88
+TEXT ·splitAVX512(SB), NOSPLIT, $0-160
 	MOVQ         inner_base+0(FP), AX
 	MOVQ         outer_base+24(FP), CX
-	MOVQ         inner_base+0(FP), DX
-	MOVQ         w_base+48(FP), BX
-	VBROADCASTSS low+72(FP), Z0
-	VBROADCASTSS high+76(FP), Z1
-	MOVQ         w_len+56(FP), DI
-	TESTQ        DI, DI
+	MOVQ         innerD_base+48(FP), DX
+	MOVQ         outerD_base+72(FP), BX
+	MOVQ         inner_base+0(FP), SI
+	MOVQ         w_base+96(FP), DI
+	MOVQ         d_base+120(FP), R8
+	VBROADCASTSS low+144(FP), Z0
+	VBROADCASTSS high+148(FP), Z1
+	MOVQ         w_len+104(FP), R10
+	TESTQ        R10, R10
 	JZ           done
 
 loop:
-	VMOVUPS       (BX), Z2
+	VMOVUPS       (DI), Z2
+	VMOVUPS       (R8), Z3
 	VCMPPS        $0x1d, Z0, Z2, K1
 	VCMPPS        $0x12, Z1, Z2, K1, K1
-	VCOMPRESSPS.Z Z2, K1, Z3
-	VMOVUPS       Z3, (AX)
-	KMOVW         K1, SI
-	POPCNTL       SI, SI
-	LEAQ          (AX)(SI*4), AX
+	KMOVW         K1, R9
+	POPCNTL       R9, R9
+	VCOMPRESSPS.Z Z2, K1, Z4
+	VMOVUPS       Z4, (AX)
+	LEAQ          (AX)(R9*4), AX
+	VCOMPRESSPS.Z Z3, K1, Z4
+	VMOVUPS       Z4, (DX)
+	LEAQ          (DX)(R9*4), DX
 	KNOTW         K1, K1
-	VCOMPRESSPS.Z Z2, K1, Z3
-	VMOVUPS       Z3, (CX)
-	KMOVW         K1, SI
-	POPCNTL       SI, SI
-	LEAQ          (CX)(SI*4), CX
-	ADDQ          $0x40, BX
-	SUBQ          $0x10, DI
+	KMOVW         K1, R9
+	POPCNTL       R9, R9
+	VCOMPRESSPS.Z Z2, K1, Z4
+	VMOVUPS       Z4, (CX)
+	LEAQ          (CX)(R9*4), CX
+	VCOMPRESSPS.Z Z3, K1, Z4
+	VMOVUPS       Z4, (BX)
+	LEAQ          (BX)(R9*4), BX
+	ADDQ          $0x40, DI
+	ADDQ          $0x40, R8
+	SUBQ          $0x10, R10
 	JNZ           loop
 
 done:
-	SUBQ DX, AX
+	SUBQ SI, AX
 	SHRQ $0x02, AX
-	MOVQ AX, n+80(FP)
+	MOVQ AX, n+152(FP)
 	VZEROUPPER
 	RET

@@ -65,10 +65,10 @@ func sieveAVX512(x [4]float32, squares []float32, scale []float32, sub []float32
 func aboveAVX512(low []float32, bound float32) (mask uint64)
 
 // coarseAVX2 measures a multiple of 8 candidates; coarse is the specification.
-func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, inner []float32, outer []float32)
+func coarseAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, inner []float32, outer []float32, innerD []float32, outerD []float32)
 
 // shiftedAVX2 measures a multiple of 8 candidates; shifted is the specification.
-func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, inner []float32, outer []float32)
+func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, sub []float32, inner []float32, outer []float32, innerD []float32, outerD []float32)
 
 // splitAVX512 divides a multiple of 16 weights; split is the specification.
-func splitAVX512(inner []float32, outer []float32, w []float32, low float32, high float32) (n int)
+func splitAVX512(inner []float32, outer []float32, innerD []float32, outerD []float32, w []float32, d []float32, low float32, high float32) (n int)

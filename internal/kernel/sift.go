@@ -17,6 +17,8 @@ type Trials struct {
 	scale, inverse, sub, lowest, highest lanes
 	squares, low                         lanes
 	inner, outer                         []float32 // the weights, divided
+	innerD, outerD                       []float32 // and their d
+	ones                                 []float32
 }
 
 // MaxTrials is the room for candidates.
@@ -44,19 +46,29 @@ func (t *Trials) Next(i int) int {
 	return -1
 }
 
-// Sift prepares Next for the weights w of the group, of which the largest magnitude is most, and their d. steps is the number
-// of codes. With a d that is not nil every candidate is worth a trial.
+// Sift prepares Next for the weights w of the group, of which the largest magnitude is most, and their d, from 0 on, nil for ones. steps is the
+// number of codes.
 //
-// The error of every candidate is taken once in units of its step, roughly: E/s² ≈ A = Σ (q − y)² with y = (x − Sub)·(1/s),
+// The error of every candidate is taken once in units of its step, roughly: E/s² ≈ A = Σ d·(q − y)² with y = (x − Sub)·(1/s),
 // float32 throughout. Both this and the arithmetic of GridError are within a few roundings of the real numbers, each at most
 // 2^-24 of the largest in sight, B = (most + |Sub|)/s + steps; and where they choose different codes, these are equally near
-// but for such roundings. Of one term the roots therefore differ by less than 2^-19·B, and by the triangle inequality those of
-// the sums by less than √n·2^-19·B, besides the rounding of the sum itself, in any order (n+2)·2^-24 of A, half as much of its root. The
-// roundings on the way to the bounds are less than the other half and fourteen more.
+// but for such roundings. Of one term without its d the roots therefore differ by less than 2^-19·B, and by the triangle inequality those
+// of the sums by less than √Σd·2^-19·B, besides the rounding of the sum itself, in any order (n+3)·2^-24 of A, half as much of its root. The
+// roundings on the way to the bounds are less than the other half and thirteen more.
 func (t *Trials) Sift(w, d []float32, most, steps float32) {
 	all := uint64(1)<<t.n - 1
+	if d == nil {
+		for len(t.ones) < len(w) {
+			t.ones = append(t.ones, 1)
+		}
+		d = t.ones[:len(w)]
+	}
+	var weight float64
+	for _, x := range d {
+		weight += float64(x)
+	}
 	// Nothing may be so large or small that roundings are not relative.
-	if t.worth = all; d != nil || !(most >= 0x1p-40 && most <= 0x1p40) || len(w) > 1<<16 {
+	if t.worth = all; !(weight >= 0x1p-40 && weight <= 0x1p40 && most >= 0x1p-40 && most <= 0x1p40) || len(w) > 1<<16 {
 		return
 	}
 	n, rows := (t.n+15)&^15, (t.n+7)&^7
@@ -64,13 +76,14 @@ func (t *Trials) Sift(w, d []float32, most, steps float32) {
 		t.scale[i], t.inverse[i], t.sub[i], t.lowest[i], t.highest[i] = float32(math.Inf(1)), 0, 0, 0, 0
 		t.squares[i] = 0
 	}
-	inner, outer := t.divide(w, n)
+	m := t.divide(w, d, n)
+	inner, outer, innerD, outerD := t.inner[:m], t.outer[:len(w)-m], t.innerD[:m], t.outerD[:len(w)-m]
 	if t.shifted {
-		active.shifted(t.squares[:rows], t.inverse[:rows], t.lowest[:rows], t.highest[:rows], t.sub[:rows], inner, outer)
+		active.shifted(t.squares[:rows], t.inverse[:rows], t.lowest[:rows], t.highest[:rows], t.sub[:rows], inner, outer, innerD, outerD)
 	} else {
-		active.coarse(t.squares[:rows], t.inverse[:rows], t.lowest[:rows], t.highest[:rows], inner, outer)
+		active.coarse(t.squares[:rows], t.inverse[:rows], t.lowest[:rows], t.highest[:rows], inner, outer, innerD, outerD)
 	}
-	root, rounding := float32(math.Sqrt(float64(len(w))))*0x1p-19, float32(len(w)+16)*0x1p-24
+	root, rounding := float32(math.Sqrt(weight))*0x1p-19, float32(len(w)+16)*0x1p-24
 	least := active.sieve([4]float32{rounding, root, most, steps}, t.squares[:n], t.scale[:n], t.sub[:n], t.low[:n])
 	t.worth = all &^ active.above(t.low[:n], least)
 }
@@ -82,27 +95,22 @@ func (t *Trials) Sift(w, d []float32, most, steps float32) {
 // precise. They are products where Sub is 0. Where it is not they can be off by 2^-23·(|Sub| + |s|·steps), which after Fill is
 // less than a sixteenth of a step, as |Sub| is less than 2^19 steps; of candidates that were added one by one nothing is
 // known, and all weights are others.
-func (t *Trials) divide(w []float32, lanes int) (inner, outer []float32) {
-	if t.shifted && !t.filled {
-		return nil, w
-	}
+func (t *Trials) divide(w, d []float32, lanes int) (inside int) {
 	if len(t.inner) < len(w) {
 		t.inner, t.outer = make([]float32, len(w)), make([]float32, len(w))
+		t.innerD, t.outerD = make([]float32, len(w)), make([]float32, len(w))
+	}
+	if t.shifted && !t.filled {
+		copy(t.outer, w)
+		copy(t.outerD, d)
+		return 0
 	}
 	low, high := active.span(t.scale[:lanes], t.lowest[:lanes], t.highest[:lanes], t.sub[:lanes])
 	whole := len(w) &^ 15
-	n := active.split(t.inner[:whole], t.outer[:whole], w[:whole], low, high)
-	m := whole - n
-	for _, x := range w[whole:] {
-		if x >= low && x <= high {
-			t.inner[n] = x
-			n++
-		} else {
-			t.outer[m] = x
-			m++
-		}
-	}
-	return t.inner[:n], t.outer[:m]
+	n := active.split(t.inner[:whole], t.outer[:whole], t.innerD[:whole], t.outerD[:whole], w[:whole], d[:whole], low, high)
+	rest := len(w) - whole
+	more := split(t.inner[n:n+rest], t.outer[whole-n:], t.innerD[n:n+rest], t.outerD[whole-n:], w[whole:], d[whole:], low, high)
+	return n + more
 }
 
 func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
@@ -126,65 +134,61 @@ func span(scale, lo, hi, sub []float32) (low, high float32) {
 	return low, high
 }
 
-// split moves the elements of w from low to high to inner and the others to outer, in their order, and returns how many are
-// in inner. All have the same length, in assembly a multiple of 16; what is behind the last element is undefined.
-func split(inner, outer, w []float32, low, high float32) (n int) {
+// split moves the elements of w from low to high to inner and the others to outer, in their order, and d likewise, and returns how many
+// are in inner. All have the same length, in assembly a multiple of 16; what is behind the last element is undefined.
+func split(inner, outer, innerD, outerD, w, d []float32, low, high float32) (n int) {
 	for i, x := range w {
 		if x >= low && x <= high {
-			inner[n] = x
+			inner[n], innerD[n] = x, d[i]
 			n++
 		} else {
-			outer[i-n] = x
+			outer[i-n], outerD[i-n] = x, d[i]
 		}
 	}
 	return n
 }
 
-// coarse sets sums[c] = Σ (q − y)² for 8 candidates or a multiple: y = x·inverse[c], q = rint(clamp(y, lo[c], hi[c])).
+// coarse sets sums[c] = Σ d·(q − y)² for 8 candidates or a multiple: y = x·inverse[c], q = rint(clamp(y, lo[c], hi[c])).
 // Everything is float32, rounded at each step, first for inner and then for outer: four terms are added up in their order
 // and their sum to that of all before, and what is left in the end goes one by one. In inner no y is so far out that
 // clamping would change q.
-func coarse(sums, inverse, lo, hi, inner, outer []float32) {
+func coarse(sums, inverse, lo, hi, inner, outer, innerD, outerD []float32) {
 	for c := range sums {
-		sums[c] = misses(inverse[c], lo[c], hi[c], 0, inner, outer)
+		sums[c] = misses(inverse[c], lo[c], hi[c], 0, inner, outer, innerD, outerD)
 	}
 }
 
 // shifted is coarse with y = (x − sub[c])·inverse[c].
-func shifted(sums, inverse, lo, hi, sub, inner, outer []float32) {
+func shifted(sums, inverse, lo, hi, sub, inner, outer, innerD, outerD []float32) {
 	for c := range sums {
-		sums[c] = misses(inverse[c], lo[c], hi[c], sub[c], inner, outer)
+		sums[c] = misses(inverse[c], lo[c], hi[c], sub[c], inner, outer, innerD, outerD)
 	}
 }
 
-func misses(inverse, lo, hi, sub float32, inner, outer []float32) (sum float32) {
-	for ; len(inner) >= 4; inner = inner[4:] {
-		four := miss(float32((inner[0]-sub)*inverse), -1<<22, 1<<22)
-		for _, x := range inner[1:4] {
-			four += miss(float32((x-sub)*inverse), -1<<22, 1<<22)
+func misses(inverse, lo, hi, sub float32, inner, outer, innerD, outerD []float32) (sum float32) {
+	sum = missesOf(0, inverse, -1<<22, 1<<22, sub, inner, innerD)
+	return missesOf(sum, inverse, lo, hi, sub, outer, outerD)
+}
+
+func missesOf(sum, inverse, lo, hi, sub float32, w, d []float32) float32 {
+	i := 0
+	for ; i+4 <= len(w); i += 4 {
+		four := miss(float32((w[i]-sub)*inverse), lo, hi, d[i])
+		for j := i + 1; j < i+4; j++ {
+			four += miss(float32((w[j]-sub)*inverse), lo, hi, d[j])
 		}
 		sum += four
 	}
-	for _, x := range inner {
-		sum += miss(float32((x-sub)*inverse), -1<<22, 1<<22)
-	}
-	for ; len(outer) >= 4; outer = outer[4:] {
-		four := miss(float32((outer[0]-sub)*inverse), lo, hi)
-		for _, x := range outer[1:4] {
-			four += miss(float32((x-sub)*inverse), lo, hi)
-		}
-		sum += four
-	}
-	for _, x := range outer {
-		sum += miss(float32((x-sub)*inverse), lo, hi)
+	for ; i < len(w); i++ {
+		sum += miss(float32((w[i]-sub)*inverse), lo, hi, d[i])
 	}
 	return sum
 }
 
-// miss returns (q − y)², q = rint(clamp(y, lo, hi)).
-func miss(y, lo, hi float32) float32 {
+// miss returns d·(q − y)², q = rint(clamp(y, lo, hi)).
+func miss(y, lo, hi, d float32) float32 {
 	e := Nearest(y, lo, hi) - y
-	return float32(e * e)
+	return float32(d * float32(e*e))
 }
 
 // Sums returns, over the codes q that the grid chooses, Σ a, Σ a², Σ w and Σ w·a with a = q − Off, and whether they are

@@ -15,7 +15,7 @@ func TestGuardPagesOfTrials(t *testing.T) { underEach(t, testGuardPagesOfTrials)
 func testGuardPagesOfTrials(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 17))
 	for _, atEnd := range []bool{true, false} {
-		memory := make([][]byte, 8)
+		memory := make([][]byte, 9)
 		for i := range memory {
 			memory[i] = guarded(t, 4*MaxTrials, atEnd)
 		}
@@ -68,35 +68,37 @@ func testGuardPagesOfTrials(t *testing.T) {
 			for _, length := range []int{0, 1, 7, 16, 31, 48} {
 				n := max(n-8, 0)
 				squares, low, plain := part(0, n), part(3, n), plain[:n]
-				inverse, lo, hi, w, v := part(1, n), part(2, n), part(4, n), part(5, length), part(6, length)
+				inverse, lo, hi, w, v, d, e := part(1, n), part(2, n), part(4, n), part(5, length), part(6, length), part(7, length), part(8, length)
 				for i := range inverse {
 					inverse[i], lo[i], hi[i], low[i] = 1+r.Float32(), -8, 7, r.Float32()
 				}
 				for i := range w {
-					w[i], v[i] = 8*(r.Float32()-0.5), 8*(r.Float32()-0.5)
+					w[i], v[i], d[i], e[i] = 8*(r.Float32()-0.5), 8*(r.Float32()-0.5), r.Float32(), r.Float32()
 				}
-				active.coarse(squares, inverse, lo, hi, v, w)
-				coarse(plain, inverse, lo, hi, v, w)
+				active.coarse(squares, inverse, lo, hi, v, w, d, e)
+				coarse(plain, inverse, lo, hi, v, w, d, e)
 				sameBits(t, "coarse", n, squares, plain)
-				active.shifted(squares, inverse, lo, hi, low, v, w)
-				shifted(plain, inverse, lo, hi, low, v, w)
+				active.shifted(squares, inverse, lo, hi, low, v, w, d, e)
+				shifted(plain, inverse, lo, hi, low, v, w, d, e)
 				sameBits(t, "shifted", n, squares, plain)
 			}
 		}
 
 		for n := 0; n <= MaxTrials; n += 16 {
-			inner, outer, w := part(0, n), part(1, n), part(2, n)
+			inner, outer, w, innerD, outerD, d := part(0, n), part(1, n), part(2, n), part(3, n), part(4, n), part(5, n)
 			for i := range w {
-				w[i] = r.Float32()
+				w[i], d[i] = r.Float32(), r.Float32()
 			}
 			for _, high := range []float32{-1, 0.5, 2} { // none, some and all are inside
-				a, b := make([]float32, n), make([]float32, n)
-				got, want := active.split(inner, outer, w, 0.1, high), split(a, b, w, 0.1, high)
+				a, b, c, e := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
+				got, want := active.split(inner, outer, innerD, outerD, w, d, 0.1, high), split(a, b, c, e, w, d, 0.1, high)
 				if got != want {
 					t.Fatalf("split, length %d: %d are inside, want %d", n, got, want)
 				}
 				sameBits(t, "split", n, inner[:got], a[:got])
 				sameBits(t, "split", n, outer[:n-got], b[:n-got])
+				sameBits(t, "split", n, innerD[:got], c[:got])
+				sameBits(t, "split", n, outerD[:n-got], e[:n-got])
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func group(r *rand.Rand, n int) []float32 {
 }
 
 // trials returns candidates as the searches have them, of either kind.
-func trials(r *rand.Rand, w []float32) (*Trials, []Grid, float32) {
+func trials(r *rand.Rand, w, d []float32) (*Trials, []Grid, float32) {
 	t := new(Trials)
 	lo, hi := Extremes(w)
 	most := max(hi, -lo)
@@ -52,7 +52,7 @@ func trials(r *rand.Rand, w []float32) (*Trials, []Grid, float32) {
 		grids = append(grids, g)
 		t.Add(g.Scale, g.Sub, g.Add, g.Lo, g.Hi)
 	}
-	t.Sift(w, nil, most, top+1)
+	t.Sift(w, d, most, top+1)
 	return t, grids, most
 }
 
@@ -64,10 +64,23 @@ func testSift(t *testing.T) {
 	tried, all := 0, 0
 	for range 3000 {
 		w := group(r, 1+r.IntN(200))
-		c, grids, _ := trials(r, w)
+		var d []float32 // of a few sizes, one of which is nothing, or as searches without text have it
+		switch r.IntN(3) {
+		case 0:
+			d = make([]float32, len(w))
+			for i := range d {
+				d[i] = float32(math.Ldexp(r.Float64(), 10*r.IntN(4)-20)) * float32(r.IntN(4)/3)
+			}
+		case 1:
+			d = make([]float32, len(w))
+			for i, x := range w {
+				d[i] = 0.01 + abs(x)
+			}
+		}
+		c, grids, _ := trials(r, w, d)
 		best, least := 0, math.Inf(1)
 		for i := range grids {
-			if e := GridError(&grids[i], w, nil); e < least {
+			if e := GridError(&grids[i], w, d); e < least {
 				best, least = i, e
 			}
 			if c.Next(i) == i {
@@ -91,6 +104,12 @@ func testCoarse(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 12))
 	for n := range 120 {
 		outer, inner := group(r, n), make([]float32, r.IntN(40))
+		outerD, innerD := make([]float32, len(outer)), make([]float32, len(inner))
+		for _, d := range [][]float32{outerD, innerD} {
+			for i := range d {
+				d[i] = r.Float32()
+			}
+		}
 		for i := range inner {
 			inner[i] = float32(r.NormFloat64())
 		}
@@ -108,16 +127,16 @@ func testCoarse(t *testing.T) {
 			hi[i] = lo[i] + 15
 		}
 		got, want := make([]float32, size), make([]float32, size)
-		active.coarse(got, inverse, lo, hi, inner, outer)
-		coarse(want, inverse, lo, hi, inner, outer)
+		active.coarse(got, inverse, lo, hi, inner, outer, innerD, outerD)
+		coarse(want, inverse, lo, hi, inner, outer, innerD, outerD)
 		sameBits(t, "coarse", n, got, want)
-		active.shifted(got, inverse, lo, hi, sub, inner, outer)
-		shifted(want, inverse, lo, hi, sub, inner, outer)
+		active.shifted(got, inverse, lo, hi, sub, inner, outer, innerD, outerD)
+		shifted(want, inverse, lo, hi, sub, inner, outer, innerD, outerD)
 		sameBits(t, "shifted", n, got, want)
 	}
 }
 
-// The four squares of 1/4, and one of two steps behind the last code, are summed.
+// The four squares of 1/4, and one of two steps behind the last code, that counts half or in full, are summed.
 func TestCoarseValue(t *testing.T) { underEach(t, testCoarseValue) }
 
 func testCoarseValue(t *testing.T) {
@@ -128,14 +147,14 @@ func testCoarseValue(t *testing.T) {
 		}
 		return v
 	}
-	sums := one(0)
-	active.coarse(sums, one(2), one(-8), one(7), []float32{0.125, 0.375, -1.125, 2.625}, []float32{4.5})
+	sums, ones := one(0), one(1)
+	active.coarse(sums, one(2), one(-8), one(7), []float32{0.125, 0.375, -1.125, 2.625}, []float32{4.5}, []float32{1, 1, 1, 1}, []float32{0.5})
 	for _, s := range sums {
-		if s != 4.25 {
-			t.Fatalf("%v, want 4.25", sums)
+		if s != 2.25 {
+			t.Fatalf("%v, want 2.25", sums)
 		}
 	}
-	active.shifted(sums, one(2), one(-8), one(7), one(1), []float32{1.125, 1.375, -0.125, 3.625}, []float32{5.5})
+	active.shifted(sums, one(2), one(-8), one(7), one(1), []float32{1.125, 1.375, -0.125, 3.625}, []float32{5.5}, ones[:4], ones[:1])
 	if sums[7] != 4.25 {
 		t.Errorf("shifted: %v, want 4.25", sums)
 	}
@@ -150,7 +169,7 @@ func testDivideTrials(t *testing.T) {
 	for i := range 3000 {
 		w := group(r, 1+r.IntN(200))
 		low, high := Extremes(w)
-		c, _, most := trials(r, w)
+		c, _, most := trials(r, w, nil)
 		if i%2 == 0 {
 			rule := NewRule(1+r.IntN(MaxTrials), func(int) (p, q, den float32) { return 0.75 + 0.25*r.Float32(), 0.75 + 0.25*r.Float32(), 15 })
 			x := Range{U: high, V: low, Most: 15, Hi: 15}
@@ -162,7 +181,12 @@ func testDivideTrials(t *testing.T) {
 			}
 			c.Sift(w, nil, most, 16)
 		}
-		inner, outer := c.divide(w, (c.n+15)&^15)
+		d := make([]float32, len(w))
+		for i := range d {
+			d[i] = float32(i)
+		}
+		m := c.divide(w, d, (c.n+15)&^15)
+		inner, outer, innerD, outerD := c.inner[:m], c.outer[:len(w)-m], c.innerD[:m], c.outerD[:len(w)-m]
 		for _, x := range inner {
 			for l := range c.n {
 				y := float32((x - c.sub[l]) * c.inverse[l])
@@ -172,11 +196,11 @@ func testDivideTrials(t *testing.T) {
 			}
 		}
 		a, b := 0, 0
-		for _, x := range w { // each is in one of both, in order
+		for i, x := range w { // each is in one of both, in order, with its d
 			switch {
-			case a < len(inner) && inner[a] == x:
+			case a < len(inner) && inner[a] == x && innerD[a] == d[i]:
 				a++
-			case b < len(outer) && outer[b] == x:
+			case b < len(outer) && outer[b] == x && outerD[b] == d[i]:
 				b++
 			default:
 				t.Fatalf("%v of %v is lost in %v and %v", x, w, inner, outer)
@@ -246,10 +270,14 @@ func FuzzSift(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, n uint16) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := group(r, 1+int(n)%500)
-		c, grids, _ := trials(r, w)
+		d := make([]float32, len(w))
+		for i := range d {
+			d[i] = r.Float32()
+		}
+		c, grids, _ := trials(r, w, d)
 		best, least := 0, math.Inf(1)
 		for i := range grids {
-			if e := GridError(&grids[i], w, nil); e < least {
+			if e := GridError(&grids[i], w, d); e < least {
 				best, least = i, e
 			}
 		}

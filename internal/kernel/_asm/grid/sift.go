@@ -35,7 +35,7 @@ func coarse(name string, shift bool) {
 	if shift {
 		names = append(names, "sub")
 	}
-	TEXT(text, NOSPLIT, "func("+strings.Join(names, ", ")+", inner, outer []float32)")
+	TEXT(text, NOSPLIT, "func("+strings.Join(names, ", ")+", inner, outer, innerD, outerD []float32)")
 	Doc(text + " measures a multiple of 8 candidates; " + name + " is the specification.")
 	var at []Register
 	for _, name := range names {
@@ -49,7 +49,7 @@ func coarse(name string, shift bool) {
 		}
 	}
 	e := [2][2]VecVirtual{{vector(), vector()}, {vector(), vector()}}
-	x, y, w, left := vector(), vector(), GP64(), GP64()
+	x, y, w, d, left := vector(), vector(), GP64(), GP64(), GP64()
 	for n := 2; n > 0; n-- { // registers
 		label := func(name string) string { return fmt.Sprintf("%s%d", name, n) }
 		add := func(from, to [2]VecVirtual) {
@@ -68,7 +68,7 @@ func coarse(name string, shift bool) {
 		}
 		sums := [2]VecVirtual{v[0][0], v[1][0]}
 		for _, part := range []string{"inner", "outer"} {
-			// square leaves (q − y)² of a weight.
+			// square leaves d·(q − y)² of a weight.
 			square := func(at int, to [2]VecVirtual) {
 				VBROADCASTSS(Mem{Base: w, Disp: 4 * at}, x)
 				for i, e := range to[:n] {
@@ -88,9 +88,14 @@ func coarse(name string, shift bool) {
 					VSUBPS(y, e, e)
 					VMULPS(e, e, e)
 				}
+				VBROADCASTSS(Mem{Base: d, Disp: 4 * at}, x)
+				for _, e := range to[:n] {
+					VMULPS(x, e, e)
+				}
 			}
 			label := func(name string) string { return label(part + name) }
 			Load(Param(part).Base(), w)
+			Load(Param(part+"D").Base(), d)
 			Load(Param(part).Len(), left)
 			SUBQ(Imm(4), left)
 			JLT(LabelRef(label("rest")))
@@ -102,6 +107,7 @@ func coarse(name string, shift bool) {
 			}
 			add(e[0], sums)
 			ADDQ(Imm(16), w)
+			ADDQ(Imm(16), d)
 			SUBQ(Imm(4), left)
 			JGE(LabelRef(label("four")))
 			Label(label("rest"))
@@ -111,6 +117,7 @@ func coarse(name string, shift bool) {
 			square(0, e[0])
 			add(e[0], sums)
 			ADDQ(Imm(4), w)
+			ADDQ(Imm(4), d)
 			DECQ(left)
 			JNZ(LabelRef(label("weight")))
 			Label(label("done"))
@@ -132,29 +139,35 @@ func coarse(name string, shift bool) {
 // split stores what is inside and outside a range one behind the other.
 func split() {
 	text, vector := registers("split", true)
-	TEXT(text, NOSPLIT, "func(inner, outer, w []float32, low, high float32) (n int)")
+	TEXT(text, NOSPLIT, "func(inner, outer, innerD, outerD, w, d []float32, low, high float32) (n int)")
 	Doc(text + " divides a multiple of 16 weights; split is the specification.")
 	to := [2]Register{Load(Param("inner").Base(), GP64()), Load(Param("outer").Base(), GP64())}
-	begin, w := Load(Param("inner").Base(), GP64()), Load(Param("w").Base(), GP64())
-	low, high, x, v := vector(), vector(), vector(), vector()
-	VBROADCASTSS(NewParamAddr("low", 72), low)
-	VBROADCASTSS(NewParamAddr("high", 76), high)
+	toD := [2]Register{Load(Param("innerD").Base(), GP64()), Load(Param("outerD").Base(), GP64())}
+	begin, w, d := Load(Param("inner").Base(), GP64()), Load(Param("w").Base(), GP64()), Load(Param("d").Base(), GP64())
+	low, high, x, y, v := vector(), vector(), vector(), vector(), vector()
+	VBROADCASTSS(NewParamAddr("low", 144), low)
+	VBROADCASTSS(NewParamAddr("high", 148), high)
 	in, count := K(), GP32()
 	Each("w", 16, func() {
 		VMOVUPS(Mem{Base: w}, x)
+		VMOVUPS(Mem{Base: d}, y)
 		VCMPPS(Imm(29), low, x, in)      // greater or equal
 		VCMPPS(Imm(18), high, x, in, in) // less or equal
 		for i, p := range to {
 			if i == 1 {
 				KNOTW(in, in)
 			}
-			VCOMPRESSPS_Z(x, in, v)
-			VMOVUPS(v, Mem{Base: p})
 			KMOVW(in, count)
 			POPCNTL(count, count)
+			VCOMPRESSPS_Z(x, in, v)
+			VMOVUPS(v, Mem{Base: p})
 			LEAQ(Mem{Base: p, Index: count.As64(), Scale: 4}, p)
+			VCOMPRESSPS_Z(y, in, v)
+			VMOVUPS(v, Mem{Base: toD[i]})
+			LEAQ(Mem{Base: toD[i], Index: count.As64(), Scale: 4}, toD[i])
 		}
 		ADDQ(Imm(64), w)
+		ADDQ(Imm(64), d)
 	})
 	SUBQ(begin, to[0])
 	SHRQ(Imm(2), to[0])
