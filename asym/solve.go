@@ -93,7 +93,7 @@ func shrinkGroup(t *kernel.Trials, codes []uint8, w []float32, d safetensors.DTy
 	span := spanOf(lo, hi)
 	t.Reset()
 	for _, f := range [...]float64{1, 0.98, 0.96, 0.94, 0.92, 0.90, 0.88, 0.85} {
-		t.Add(float32(span*float32(f))/15, lo+float32(span*float32(1-f))/2, 0, 0, 15)
+		t.Add(float32(span*float32(f))/15, lo+float32(float32(span*float32(1-f))/2), 0, 0, 15)
 	}
 	t.Sift(w, nil, max(-lo, hi), 16)
 	var s, base float32
@@ -137,7 +137,7 @@ var rule = kernel.NewRule(len(factors)*len(factors), func(i int) (r, p, den floa
 // search is SearchGroup. Candidates that kernel.Trials proves to be worse than another are not tried.
 func search(trials *kernel.Trials, w, d []float32, t safetensors.DType) Grid {
 	lo, hi := quant.Extremes(w)
-	c, h := hi/2+lo/2, hi/2-lo/2
+	c, h := float32(hi/2)+float32(lo/2), float32(hi/2)-float32(lo/2)
 	var best Grid
 	least := math.Inf(1)
 	try := func(g Grid) {

@@ -250,13 +250,16 @@ func (x *record) check(tensors matrices, kind string) error {
 	if len(x.Moments) == 0 || x.Moments[0].Name != plainMoment {
 		return errors.New("a record without a plain moment")
 	}
+	if width == 0 {
+		width = x.Moments[0].K
+	}
 	for i := range x.Moments {
 		m := &x.Moments[i]
 		known := i == 0 || m.Name == receivedMoment && i == 1 || m.Name == aheadMoment && i == len(x.Moments)-1
 		switch {
 		case !known:
 			return fmt.Errorf("moment %d is %q", i, m.Name)
-		case m.K < 1 || m.K > mostColumns || width > 0 && m.Name != aheadMoment && m.K != width || m.Name == aheadMoment && m.K != ahead:
+		case m.K < 1 || m.K > mostColumns || m.Name != aheadMoment && m.K != width || m.Name == aheadMoment && m.K != ahead:
 			return fmt.Errorf("a moment of %d columns, the matrices have %d and those behind them %d", m.K, width, ahead)
 		case m.Tokens < 0 || !(m.Weight >= 0) || math.IsInf(m.Weight, 0):
 			return fmt.Errorf("a moment of %d tokens that weigh %g", m.Tokens, m.Weight)

@@ -206,6 +206,8 @@ func TestHostileStatistics(t *testing.T) {
 		{plain(`"tensors":["k.weight"]`, strings.Replace(k2, `"k":2`, `"k":9223372036854775807`, 1)), 3, "columns"},
 		{`{"layer":0,"more":1}`, 0, "unknown field"},
 		{fmt.Sprintf(`{"layer":-1,"expert":-1,"moments":[%s]}`, strings.Replace(k2, `"k":2`, `"k":1048576`, 1)), 3, "bytes of moments"},
+		{fmt.Sprintf(`{"layer":-1,"expert":-1,"moments":[%s,%s]}`, k2, strings.NewReplacer("plain", "received", `"k":2`, `"k":3`).Replace(k2)), 9,
+			"a moment of 3 columns, the matrices have 2"},
 	} {
 		_, err := scanned(fileOf(c.record, c.n), "k", table())
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -87,6 +89,17 @@ func digests(t testing.TB, dir string) map[string]string {
 	return sums
 }
 
+// weightsSum returns the beginning of the SHA-256 of the digests of a folder's weights.
+func weightsSum(t testing.TB, dir string) string {
+	sums, h := digests(t, dir), sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		if strings.HasSuffix(name, ".safetensors") {
+			io.WriteString(h, sums[name])
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
 func equal(t testing.TB, got, want map[string]string) {
 	t.Helper()
 	for name, sum := range want {
@@ -100,8 +113,13 @@ func equal(t testing.TB, got, want map[string]string) {
 }
 
 // Every architecture goes through every format and back: the plan's sizes are the files', the report's SQNR is what the
-// expansion measures, and the expansion has the tensors of the original, in its names and shapes.
+// expansion measures, and the expansion has the tensors of the original, in its names and shapes. The bytes are those of testdata/sums.txt, from
+// amd64 with avx512bf16: on every machine, with all kernels and by every compiler.
 func TestEveryArchitectureEveryFormat(t *testing.T) {
+	sums, err := os.ReadFile("testdata/sums.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, variant := range testmodel.Variants(t) {
 		dir := testmodel.Golden(t, variant).Write(t)
 		for _, f := range formats.All {
@@ -117,6 +135,9 @@ func TestEveryArchitectureEveryFormat(t *testing.T) {
 					if info.Size() != file.Size {
 						t.Errorf("%s has %d bytes, planned %d", file.Name, info.Size(), file.Size)
 					}
+				}
+				if line := fmt.Sprintf("%s %s %s\n", variant, f.Name(), weightsSum(t, out)); !strings.Contains(string(sums), line) {
+					t.Errorf("not in testdata/sums.txt: %s", line)
 				}
 				b := open(t, out, hf.Options{})
 				findings, err := loader.Scan(context.Background(), b)

@@ -206,7 +206,7 @@ func (p *SensitivityPlan) Work() float64 {
 		}
 		layers += n
 	}
-	return 2 * float64(p.changes()) * float64(p.Tokens) * (layers/2 + float64(a.Hidden)*float64(a.Vocab))
+	return 2 * float64(p.changes()) * float64(p.Tokens) * (float64(layers/2) + float64(float64(a.Hidden)*float64(a.Vocab)))
 }
 
 // changes is the number of matrices that are measured.

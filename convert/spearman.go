@@ -9,7 +9,7 @@ import (
 // no two different values.
 func spearman(a, b []float64) (r float64, ok bool) {
 	x, y := ranks(a), ranks(b)
-	mean := float64(len(a)-1) / 2
+	mean := float64(float64(len(a)-1) / 2)
 	var xy, xx, yy float64
 	for i := range x {
 		dx, dy := x[i]-mean, y[i]-mean

@@ -92,7 +92,7 @@ func (c clusters) mean(weights []int, sums []float64) float64 {
 	var sum float64
 	var n int
 	for i, w := range weights {
-		sum += float64(w) * sums[i]
+		sum += float64(float64(w) * sums[i])
 		n += w * c.size(i)
 	}
 	return sum / float64(n)
@@ -158,7 +158,7 @@ func standardErrors(values []float64, c clusters) (clustered, independent float6
 	m, n := mean(values), float64(len(values))
 	var squares float64
 	for i, s := range c.sums(values) {
-		d := s - float64(c.size(i))*m
+		d := s - float64(float64(c.size(i))*m)
 		squares += float64(d * d)
 	}
 	if k := float64(len(c.ends)); k > 1 {

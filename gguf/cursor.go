@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"nibble/internal/source"
 )
 
 // maxHeader is the most bytes that may precede the data: many times what the largest vocabularies take.
@@ -21,9 +23,9 @@ type cursor struct {
 	size  int64 // of the file
 }
 
-func newCursor(r io.ReaderAt, file string, size int64) *cursor {
-	section := io.NewSectionReader(r, 0, min(size, maxHeader))
-	return &cursor{r: bufio.NewReaderSize(section, 1<<16), order: binary.LittleEndian, file: file, size: size}
+func newCursor(in *source.Source) *cursor {
+	section := io.NewSectionReader(in, 0, min(in.Size, maxHeader))
+	return &cursor{r: bufio.NewReaderSize(section, 1<<16), order: binary.LittleEndian, file: in.Name, size: in.Size}
 }
 
 // fail returns a breach at byte at.

@@ -185,10 +185,10 @@ func parseShape(c *cursor) ([]int, error) {
 func (f *File) checkLayout(c *cursor, places []int64) error {
 	for i := range f.tensors {
 		t := &f.tensors[i]
-		if t.Offset > f.size-f.start || t.Bytes > f.size-f.start-t.Offset {
+		if t.Offset > f.in.Size-f.start || t.Bytes > f.in.Size-f.start-t.Offset {
 			c.name = t.Name
 			return c.fail(places[i], InvalidOffset, "%d bytes at byte %d of the data, which has %d", t.Bytes, t.Offset,
-				max(f.size-f.start, 0))
+				max(f.in.Size-f.start, 0))
 		}
 		t.Offset += f.start
 	}

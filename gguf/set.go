@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"nibble/internal/source"
 	"regexp"
 	"strconv"
 )
@@ -49,7 +50,7 @@ func OpenSet(fsys fs.FS, name string) (*Set, error) {
 }
 
 func (s *Set) openAll(fsys fs.FS, name string) error {
-	f, err := open(fsys, name)
+	f, err := parse(source.OpenIn(fsys, name))
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (s *Set) openAll(fsys fs.FS, name string) error {
 	}
 	for i := range count {
 		part := fmt.Sprintf("%s%05d-of-%05d.gguf", base, i+1, count)
-		f, err := open(fsys, part)
+		f, err := parse(source.OpenIn(fsys, part))
 		if errors.Is(err, fs.ErrNotExist) {
 			return &FormatError{name, "", 0, MissingPart, fmt.Sprintf("%s does not exist", part)}
 		}
@@ -129,22 +130,6 @@ func (s *Set) checkPart(name string, f *File, i, count int) error {
 		return &FormatError{name, "", 4, InvalidSplit, "its byte order is not that of part 1"}
 	}
 	return nil
-}
-
-// open opens a file of a file system.
-func open(fsys fs.FS, name string) (*File, error) {
-	info, err := fs.Stat(fsys, name) // before opening, which would wait for the writer of a pipe
-	if err != nil {
-		return nil, fmt.Errorf("gguf: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("gguf: %s: not a regular file", name)
-	}
-	r, err := fsys.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("gguf: %w", err)
-	}
-	return openFile(name, r)
 }
 
 // add takes over a file.

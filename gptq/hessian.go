@@ -83,7 +83,7 @@ func newHessian(moment []float64, k, group int, lambda float64, threads int, arr
 
 // damped fills h.
 func (x *Hessian) damped(moment []float64) {
-	k, add := x.K, x.Lambda*x.mean
+	k, add := x.K, float64(x.Lambda*x.mean)
 	for i := range k {
 		for j := range i {
 			v := float32(moment[i*k+j])
@@ -154,7 +154,7 @@ func descending[T float32 | float64](a, b T) int {
 
 // factor fills d and m, and reports whether there is a factor at the present λ.
 func (x *Hessian) factor(moment []float64, threads int) bool {
-	k, add := x.K, x.Lambda*x.mean
+	k, add := x.K, float64(x.Lambda*x.mean)
 	a := make([]float64, k*k)
 	for i, ci := range x.order {
 		for j, cj := range x.order[:i+1] {

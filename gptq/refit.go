@@ -94,7 +94,7 @@ func (s *Descent) unknowns(r, per int) []float64 {
 		scale := float64(s.m.Scales[r*groups+g])
 		x[per*g] = scale
 		if per == 2 {
-			x[per*g+1] = float64(s.m.Bias[r*groups+g]) - scale/2
+			x[per*g+1] = float64(s.m.Bias[r*groups+g]) - float64(scale/2)
 		}
 	}
 	return x
@@ -111,7 +111,7 @@ func (s *Descent) adopt(r int, x []float64, per int, d safetensors.DType, before
 			row.Scales[i] = quant.RoundScale(v, d)
 		}
 		if per == 2 {
-			row.Bias[i] = quant.Round(float32(x[2*i+1])+row.Scales[i]/2, d)
+			row.Bias[i] = quant.Round(float32(x[2*i+1])+float32(row.Scales[i]/2), d)
 		}
 	}
 	s.errors(r)

@@ -69,7 +69,7 @@ func magnitude(scale, factor float64) float64 {
 	if factor <= 1 {
 		return 1
 	}
-	return 0.1*scale*math.Log(factor) + 1
+	return float64(0.1*scale*math.Log(factor)) + 1
 }
 
 // llama3 leaves high frequencies, divides low ones, and blends between.
@@ -101,7 +101,7 @@ func (r *Rope) yarn(f float64, j int) float64 {
 		high += 0.001
 	}
 	ramp := min(max((float64(j)-low)/(high-low), 0), 1)
-	return f/r.Factor*ramp + f*(1-ramp)
+	return float64(f/r.Factor*ramp) + float64(f*(1-ramp))
 }
 
 // divisors returns longrope's for a sequence of the given length.

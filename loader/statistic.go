@@ -48,8 +48,8 @@ func (c *codes) add(m *quant.Matrix) {
 		}
 		n := float64(hi - lo)
 		mean := float64(uint32(sums)) / n
-		c.square += (mean - 8) * (mean - 8)
-		c.noise += (float64(sums>>32)/n - mean*mean) / n
+		c.square += float64((mean - 8) * (mean - 8))
+		c.noise += float64((float64(sums>>32)/n - float64(mean*mean)) / n)
 		if m.Zero == quant.Integer {
 			c.addZero(mean, m.Zeros[slot])
 		}

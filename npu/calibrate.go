@@ -119,7 +119,7 @@ func shrunk(x []float32, n int) bool {
 	for ; len(x) > 0; x = x[n:] {
 		var sum float64
 		for _, v := range x[:n] {
-			sum += float64(v) * float64(v)
+			sum += float64(float64(v) * float64(v))
 		}
 		if sum < leastLength {
 			return true

@@ -292,7 +292,7 @@ func (x *tester) look(g *Graph, l *lane, c int, v *Value) {
 	}
 	e := x.q.encoding(v)
 	lo, hi := e.Range()
-	lo, hi = lo-e.Scale/2, hi+e.Scale/2
+	lo, hi = lo-float32(e.Scale/2), hi+float32(e.Scale/2)
 	if isMasked(v) {
 		lo = float32(math.Inf(-1))
 	}

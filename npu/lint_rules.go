@@ -56,7 +56,7 @@ func (l *linter) storage() {
 	var sum float64
 	for i := range l.m.Graph.Initializers {
 		t := &l.m.Graph.Initializers[i]
-		sum += float64(count(t)) * float64(t.Type.Bits()) / 8
+		sum += float64(float64(count(t)) * float64(t.Type.Bits()) / 8)
 		e := t.External
 		if e == nil {
 			continue
@@ -64,7 +64,7 @@ func (l *linter) storage() {
 		if e.Offset%page != 0 {
 			l.say(t.Name, "alignment", "external data at byte %d, no multiple of %d: they cannot be mapped and are copied", e.Offset, page)
 		}
-		if want := (float64(count(t))*float64(t.Type.Bits()) + 7) / 8; t.Type.Bits() > 0 && math.Floor(want) != float64(e.Length) && e.Length > 0 {
+		if want := (float64(float64(count(t))*float64(t.Type.Bits())) + 7) / 8; t.Type.Bits() > 0 && math.Floor(want) != float64(e.Length) && e.Length > 0 {
 			l.say(t.Name, "external data", "%d bytes for %d elements of %s: the file does not load", e.Length, count(t), t.Type)
 		}
 		if l.size == nil {

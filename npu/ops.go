@@ -111,7 +111,7 @@ func unit(dst, x []float32, w int, eps float32) {
 	for i := 0; i < len(x); i += w {
 		var sum float64
 		for _, v := range x[i : i+w] {
-			sum += float64(v) * float64(v)
+			sum += float64(float64(v) * float64(v))
 		}
 		f := float32(1)
 		if sum += float64(eps); sum > 0 {

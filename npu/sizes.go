@@ -41,10 +41,10 @@ func (m *Model) Ropes(context int) []Rope {
 // each, the widest activations, and the logits.
 func (m *Model) Memory(o Options, lanes int) int64 {
 	c, s := float64(o.Context), float64(o.Prefill)
-	perRun := 6*float64(m.Heads)*s*c + 8*float64(m.KVHeads)*float64(m.HeadDim)*c
+	perRun := float64(6*float64(m.Heads)*s*c) + float64(8*float64(m.KVHeads*m.HeadDim)*c)
 	tokens := 4 * s * float64(lanes)
-	widths := 4*float64(m.Intermediate) + 6*float64(m.Hidden) + 4*float64(m.Heads*m.HeadDim) + float64(m.Layers*2*m.KVHeads*m.HeadDim)
-	return int64(min(4*(float64(lanes)*perRun+tokens*widths+2*(s+headTokens)*float64(m.Vocab)), math.MaxInt64/2))
+	widths := float64(4*m.Intermediate + 6*m.Hidden + 4*m.Heads*m.HeadDim + m.Layers*2*m.KVHeads*m.HeadDim)
+	return int64(min(4*(float64(float64(lanes)*perRun)+float64(tokens*widths)+float64(2*(s+headTokens)*float64(m.Vocab))), math.MaxInt64/2))
 }
 
 // Encode returns a safetensors file with tokens [n], prompt [1], float [n, vocab], codes [n, vocab], and the codes of every

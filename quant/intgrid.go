@@ -28,7 +28,7 @@ func (g IntGrid) Encode(codes []uint8, w []float32) {
 // EncodeBF16 is Encode in BF16 arithmetic on signed codes: w/s and w/s + z − M, M = 2^(bits−1), are rounded to BF16 before
 // the latter is rounded to an integer.
 func (g IntGrid) EncodeBF16(codes []uint8, w []float32) {
-	mid := (g.Top + 1) / 2
+	mid := float32((g.Top + 1) / 2)
 	k := kernel.Grid{Scale: g.Scale, Add: g.Zero - mid, Lo: -mid, Hi: mid - 1}
 	k.EncodeBF16(codes, w)
 }

@@ -97,7 +97,7 @@ func (m *Model) CacheBytes(context int, kv KV) int64 {
 		if w := m.layers[i].Window; w > 0 {
 			size = min(size, w)
 		}
-		n += 2 * float64(size) * float64(m.Arch.KVHeads) * float64(kv.bytes(m.Arch.HeadDim))
+		n += float64(2 * float64(size) * float64(m.Arch.KVHeads) * float64(kv.bytes(m.Arch.HeadDim)))
 	}
 	return int64(min(n, 1<<62))
 }

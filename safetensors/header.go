@@ -17,7 +17,7 @@ type entry struct {
 
 // parseHeader fills in the tensors and the metadata from the text of the header, and checks all of it.
 func (f *File) parseHeader(text []byte) error {
-	s := &scanner{text: text, file: f.name, base: lengthBytes, kind: InvalidHeaderDeserialization}
+	s := &scanner{text: text, file: f.in.Name, base: lengthBytes, kind: InvalidHeaderDeserialization}
 	var entries []entry
 	haveMetadata := false
 	err := s.object(func(key []byte) error {
@@ -164,7 +164,7 @@ func (f *File) checkLayout(entries []entry) error {
 	f.tensors = make([]Tensor, len(entries))
 	for i, e := range entries {
 		corrupt := func(kind Kind, format string, args ...any) error {
-			return &FormatError{f.name, e.Name, e.at, kind, fmt.Sprintf(format, args...)}
+			return &FormatError{f.in.Name, e.Name, e.at, kind, fmt.Sprintf(format, args...)}
 		}
 		if e.Begin != end || e.End < e.Begin {
 			return corrupt(InvalidOffset, "[%d,%d] where the tensor before ends at %d", e.Begin, e.End, end)
@@ -180,8 +180,8 @@ func (f *File) checkLayout(entries []entry) error {
 		f.tensors[i] = e.Tensor
 		f.byName[e.Name] = i
 	}
-	if have := f.size - f.start; end != have {
-		return &FormatError{f.name, "", f.start + min(end, have), MetadataIncompleteBuffer,
+	if have := f.in.Size - f.start; end != have {
+		return &FormatError{f.in.Name, "", f.start + min(end, have), MetadataIncompleteBuffer,
 			fmt.Sprintf("the tensors have %d bytes, the file %d", end, have)}
 	}
 	return nil

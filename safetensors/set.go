@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"nibble/internal/source"
 )
 
 // SetFile is one file of a Set, by its name in the file system.
@@ -94,18 +96,7 @@ func (s *Set) openShards(fsys fs.FS, index string) error {
 
 // open adds a file to the set.
 func (s *Set) open(fsys fs.FS, name string) error {
-	info, err := fs.Stat(fsys, name) // before opening, which would wait for the writer of a pipe
-	if err != nil {
-		return fmt.Errorf("safetensors: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("safetensors: %s: not a regular file", name)
-	}
-	r, err := fsys.Open(name)
-	if err != nil {
-		return fmt.Errorf("safetensors: %w", err)
-	}
-	f, err := openFile(name, r)
+	f, err := parse(source.OpenIn(fsys, name))
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type Chat struct {
 
 	template *jinja.Template
 	length   int                    // of its source
+	patience time.Duration          // with one rendering
 	tokens   map[string]jinja.Value // bos_token, eos_token and the like
 }
 
@@ -40,7 +41,7 @@ func LoadChat(fsys fs.FS) (*Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Chat{tokens: map[string]jinja.Value{}}
+	c := &Chat{tokens: map[string]jinja.Value{}, patience: renderTime}
 	if err := c.readTokens(raw["tokenizer_config.json"]); err != nil {
 		return nil, err
 	}
@@ -184,7 +185,7 @@ func (c *Chat) Render(messages []Message, addGenerationPrompt bool, vars map[str
 	}
 	data["messages"] = jinja.NewList(turns)
 	data["add_generation_prompt"] = jinja.NewBool(addGenerationPrompt)
-	newLimits(c.length).install(data)
+	newLimits(c.length, c.patience).install(data)
 	// A template is a program from a file: what goes wrong in it must not end ours.
 	defer func() {
 		if r := recover(); r != nil {

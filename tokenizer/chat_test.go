@@ -121,11 +121,23 @@ func TestHostileChats(t *testing.T) {
 	} {
 		chat, err := LoadChat(fstest.MapFS{"chat_template.jinja": {Data: []byte(template)}})
 		if err == nil {
+			chat.patience = time.Hour // what they do ends them, on a slow machine too
 			_, err = chat.Render([]Message{{Role: "user"}}, false, nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: error %v, want %q in it", template, err, want)
 		}
+	}
+}
+
+func TestPatience(t *testing.T) {
+	chat, err := LoadChat(fstest.MapFS{"chat_template.jinja": {Data: []byte("{% for i in range(2) %}{% endfor %}")}})
+	if err != nil || chat.patience != renderTime {
+		t.Fatal(chat, err)
+	}
+	chat.patience = -1 // any time is longer
+	if _, err := chat.Render(nil, false, nil); err == nil || !strings.Contains(err.Error(), "no end after -1ns") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -171,11 +171,12 @@ func isName(s string) bool {
 type limits struct {
 	steps    int64
 	length   int64 // of the template
-	deadline time.Time
+	begin    time.Time
+	patience time.Duration
 }
 
-func newLimits(length int) *limits {
-	return &limits{length: int64(length), deadline: time.Now().Add(renderTime)}
+func newLimits(length int, patience time.Duration) *limits {
+	return &limits{length: int64(length), begin: time.Now(), patience: patience}
 }
 
 // install defines the functions that guard calls, and a range with an end.
@@ -195,8 +196,8 @@ func (l *limits) step(n int64) error {
 	if l.steps += n + l.length/stepBytes; l.steps > renderSteps {
 		return fmt.Errorf("more than %d steps", int64(renderSteps))
 	}
-	if time.Now().After(l.deadline) {
-		return fmt.Errorf("no end after %v", renderTime)
+	if time.Since(l.begin) > l.patience {
+		return fmt.Errorf("no end after %v", l.patience)
 	}
 	return nil
 }

@@ -70,6 +70,9 @@ func Load(fsys fs.FS) (*Tokenizer, error) {
 
 // readFile reads a file of a model folder, up to maxFile bytes.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
+	if info, err := fs.Stat(fsys, name); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return nil, fmt.Errorf("tokenizer: %s: not a regular file", name)
+	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)

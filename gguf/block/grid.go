@@ -128,8 +128,8 @@ func splitQ8_0(codes []uint8, scales, _ []float32, src []byte) {
 func splitQ2_K(codes []uint8, scales, biases []float32, src []byte) {
 	d, dmin := getF16(src[80:]), getF16(src[82:])
 	for j, s := range src[:16] {
-		scales[j] = d * float32(s&15)
-		biases[j] = bias(-(dmin * float32(s>>4)), scales[j], 2)
+		scales[j] = float32(d * float32(s&15))
+		biases[j] = bias(-float32(dmin*float32(s>>4)), scales[j], 2)
 	}
 	for i := range codes {
 		codes[i] = src[16+i/128*32+i%32] >> (i % 128 / 32 * 2) & 3
@@ -153,7 +153,7 @@ func splitScales(scales, biases []float32, src []byte, middle int) {
 	for j := range scales {
 		sc, mn := scaleMin(src[4:16], j)
 		scales[j] = d * float32(sc)
-		biases[j] = bias(-(dmin * float32(mn)), scales[j], middle)
+		biases[j] = bias(-float32(dmin*float32(mn)), scales[j], middle)
 	}
 }
 

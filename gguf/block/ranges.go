@@ -133,7 +133,7 @@ func (r *ranges) nearest(q float64) float64 {
 	case q > r.top:
 		return r.top
 	default:
-		return q + magic - magic
+		return float64(q) + magic - magic
 	}
 }
 

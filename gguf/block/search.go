@@ -174,9 +174,9 @@ func (t *tile) fitLine(top float32, factors []float32, f floors) {
 	var lo, hi, middle [8]float32
 	for l := range middle {
 		up := float32(t.up[l])
-		lo[l], hi[l] = t.lanes.Least[l]*up, t.lanes.Most[l]*up
+		lo[l], hi[l] = float32(t.lanes.Least[l]*up), float32(t.lanes.Most[l]*up)
 		if f == free {
-			middle[l] = (lo[l] + hi[l]) / 2
+			middle[l] = float32((lo[l] + hi[l]) / 2)
 		} else {
 			lo[l] = min(lo[l], 0)
 		}
@@ -227,7 +227,7 @@ func (t *tile) faint(l int) bool { return t.lanes.Energy[l] < t.lanes.SumC[l]/64
 // worse reports whether w ≈ scale·q − floor, with these codes of run l, loses more than zeros do.
 func (t *tile) worse(l int, codes []uint8, scale, floor float64) bool {
 	x, up := &t.lanes, t.up[l]
-	scale, floor = scale*up, floor*up
+	scale, floor = scale*up, float64(floor*up)
 	var loss, zeros float64
 	for i, code := range codes {
 		w, c, q := float64(x.W[8*i+l]), float64(x.C[8*i+l]), float64(t.values.lo)+float64(code)

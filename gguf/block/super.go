@@ -9,7 +9,7 @@ func decodeQ2_K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[256:], src[84:] {
 		d, dmin := getF16(src[80:]), getF16(src[82:])
 		for j, s := range src[:16] { // weights 16j to 16j+15
-			scale, least := d*float32(s&15), dmin*float32(s>>4)
+			scale, least := d*float32(s&15), float32(dmin*float32(s>>4))
 			codes, shift := src[16+j/8*32+j%2*16:][:16], j%8/2*2
 			for i, b := range codes {
 				dst[16*j+i] = float32(scale*float32(b>>shift&3)) - least
@@ -62,7 +62,7 @@ func decodeRanges(dst []float32, src []byte, codes *[256]uint8, count int) {
 	d, dmin := getF16(src), getF16(src[2:])
 	for j := range 8 {
 		sc, mn := scaleMin(src[4:16], j)
-		scale, least := d*float32(sc), dmin*float32(mn)
+		scale, least := d*float32(sc), float32(dmin*float32(mn))
 		for q := range values[:count] {
 			values[q] = float32(scale*float32(q)) - least
 		}

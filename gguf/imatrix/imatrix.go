@@ -24,6 +24,7 @@ import (
 	"nibble/gguf"
 	"nibble/gguf/block"
 	"nibble/internal/half"
+	"nibble/internal/source"
 )
 
 // ErrCorrupt is what an error wraps if a file breaks the format.
@@ -36,25 +37,18 @@ const (
 
 // Read reads a file of either form: the values of each tensor, all from 0 on and finite.
 func Read(path string) (map[string][]float32, error) {
-	f, err := os.Open(path)
+	f, err := source.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("imatrix: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("imatrix: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("imatrix: %s: not a regular file", path)
-	}
-	r := bufio.NewReaderSize(f, 1<<16)
+	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, f.Size), 1<<16)
 	magic, _ := r.Peek(4)
 	var values map[string][]float32
 	if string(magic) == "GGUF" {
 		values, err = readGGUF(path)
 	} else {
-		values, err = readOld(r, info.Size())
+		values, err = readOld(r, f.Size)
 	}
 	if err == nil {
 		err = check(values)

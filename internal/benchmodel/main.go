@@ -100,7 +100,7 @@ func fill(w *safetensors.Writer, t safetensors.Tensor, seed uint64) error {
 		for i := 0; i < len(p); i += 2 {
 			x := r.Uint64()
 			sum := int(x&0xffff) + int(x>>16&0xffff) + int(x>>32&0xffff) + int(x>>48) - 2*0xffff
-			f := float32(sum) / 0xffff * 0.035
+			f := float32(float32(sum) / 0xffff * 0.035)
 			if len(t.Shape) == 1 {
 				f++
 			}

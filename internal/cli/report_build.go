@@ -158,6 +158,9 @@ func ownReport(b *build.Build) (*convert.Report, error) {
 
 // readReport reads a file of a bounded size.
 func readReport(files fs.FS, name string) ([]byte, error) {
+	if info, err := fs.Stat(files, name); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return nil, inputError(fmt.Errorf("%s: not a regular file", name))
+	}
 	f, err := files.Open(name)
 	if err != nil {
 		return nil, inputError(err)

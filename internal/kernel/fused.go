@@ -16,7 +16,7 @@ var fusesGeneric = fuses{fused, fused, quads, quads}
 // The product of two float32 is exact in float64. So that the sum, rounded to 53 bits first, is not rounded twice, it is made odd
 // where bits were lost: then it is no tie of 24 bits, and lies on the side of one on which the sum lies.
 func FMA(a, b, c float32) float32 {
-	p, q := float64(a)*float64(b), float64(c)
+	p, q := float64(float64(a)*float64(b)), float64(c)
 	s := p + q
 	z := s - p
 	lost := (p - (s - z)) + (q - z)

@@ -66,7 +66,7 @@ func sieve(x [4]float32, squares, scale, sub, low []float32) (least float32) {
 	for i, a := range squares {
 		s := abs(scale[i])
 		root := float32(float32(math.Sqrt(float64(a))) * s)
-		slack := x[1] * (float32(x[2]+abs(sub[i])) + float32(x[3]*s))
+		slack := float32(x[1] * (float32(x[2]+abs(sub[i])) + float32(x[3]*s)))
 		margin := float32(root * x[0])
 		low[i] = float32(root-margin) - slack
 		if high := float32(root+margin) + slack; high < least {

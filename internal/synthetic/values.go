@@ -79,7 +79,7 @@ func (m *maker) random(x kind) *quant.Matrix {
 	}
 	scale := math.Sqrt(12/float64(x.k)) / float64(levels) // codes have a spread of levels/√12
 	for i := range w.Scales {
-		s := float32(scale * (0.75 + r.Float64()/2))
+		s := float32(scale * (0.75 + float64(r.Float64()/2)))
 		w.Scales[i] = quant.RoundScale(s, m.Spec.Scale)
 		switch w.Zero {
 		case quant.Integer:

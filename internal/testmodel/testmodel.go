@@ -94,7 +94,7 @@ func Values(s safetensors.Spec) []float32 {
 	}
 	v := make([]float32, n)
 	for i := range v {
-		v[i] = float32(r.NormFloat64()) * 0.05
+		v[i] = float32(float32(r.NormFloat64()) * 0.05)
 		if len(s.Shape) == 1 {
 			v[i]++
 		}
