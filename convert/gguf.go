@@ -37,6 +37,7 @@ type GGUFSettings struct {
 	Measured    bool                 // the report will say how the build did on a text
 	MaxShard    int64                // bytes of tensors in a file; 0: there is one
 	MaxMemory   int64                // 0: no limit
+	MemoryOf    string               // as in Settings
 	Threads     int
 }
 
@@ -118,7 +119,7 @@ func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 
 // items lists the work: a matrix or vector of the source, or a computed tensor, each.
 func (p *GGUFPlan) items() error {
-	p.plan = &Plan{Settings: Settings{Calibration: p.Calibration, Measured: p.Measured, MaxMemory: p.MaxMemory, Threads: p.Threads},
+	p.plan = &Plan{Settings: Settings{Calibration: p.Calibration, Measured: p.Measured, MaxMemory: p.MaxMemory, MemoryOf: p.MemoryOf, Threads: p.Threads},
 		Source: p.Source, Params: p.Params, gguf: p}
 	for i := range p.Tensors {
 		t := &p.Tensors[i]

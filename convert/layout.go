@@ -298,14 +298,21 @@ func (p *Plan) memory() error {
 		if moments > 0 {
 			calibration = fmt.Sprintf(", and %d MB for a layer and the second moments of its widest input", moments/1e6)
 		}
-		return fmt.Errorf("convert: --max-memory %d: one thread needs at least %d MB (%d rows of %d weights%s)", p.MaxMemory, least/1e6+1, block,
-			widest, calibration)
+		return fmt.Errorf("convert: %s: one thread needs at least %d MB (%d rows of %d weights%s)", p.allowed(), least/1e6+1, block, widest, calibration)
 	}
 	for p.Threads > 1 && int64(p.Threads)*(least-base)+base > p.MaxMemory {
 		p.Threads--
 	}
 	p.strip = min(p.strip, (p.MaxMemory-base)/int64(p.Threads)/bytesPerWeight)
 	return nil
+}
+
+// allowed states the most memory that may be used, and who says so.
+func (s *Settings) allowed() string {
+	if s.MemoryOf == "" {
+		return fmt.Sprintf("--max-memory %d", s.MaxMemory)
+	}
+	return fmt.Sprintf("%s %.1f MB", s.MemoryOf, float64(s.MaxMemory)/1e6)
 }
 
 // momentMemory is about what calibration takes whatever the number of threads: the matrices of the largest layer in bfloat16; and of the

@@ -36,6 +36,7 @@ type Settings struct {
 	Measured  bool   // the report will say how the build did on a text
 	MaxShard  int64  // bytes of tensors in a shard
 	MaxMemory int64  // 0: no limit
+	MemoryOf  string // who sets it, for errors; "": --max-memory
 	Threads   int
 }
 

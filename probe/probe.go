@@ -25,6 +25,19 @@ func Live(root string) (*Profile, error) {
 	return p, nil
 }
 
+// LiveMemory returns what Live says of this machine's memory and of what limits leave of it, from the few files that say it.
+func LiveMemory() Memory {
+	dir, err := os.OpenRoot("/")
+	if err != nil {
+		return Memory{}
+	}
+	defer dir.Close()
+	r := &reader{dir.FS(), &Profile{Sources: map[string]string{}}}
+	r.memory()
+	r.cgroups()
+	return r.p.Memory
+}
+
 // withGo adds what Go knows of this machine without any file.
 func withGo(p *Profile) *Profile {
 	if p.HostOS == "" {

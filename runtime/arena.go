@@ -18,6 +18,9 @@ func (a *arena) take(n int) ([]byte, error) {
 	size := (n + line - 1) &^ (line - 1)
 	if size > len(a.free) {
 		b, err := mmap.Memory(max(size, slab))
+		if err != nil && size < slab { // what is not touched takes address space
+			b, err = mmap.Memory(size)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -245,9 +245,9 @@ func (o *benchOptions) build(cmd *cobra.Command, args []string, r *bench.Report)
 // measure runs all tests with one number of threads, and returns the time to the first token of a build that is open.
 func (o *benchOptions) measure(cmd *cobra.Command, b *build.Build, r *bench.Report) (load time.Duration, err error) {
 	start := time.Now()
-	m, err := runtime.Load(b, o.config())
+	m, err := loadModel(b, o.config())
 	if err != nil {
-		return 0, inputError(err)
+		return 0, err
 	}
 	defer m.Close()
 	s, err := m.NewSession(1, o.kv)
@@ -264,8 +264,8 @@ func (o *benchOptions) measure(cmd *cobra.Command, b *build.Build, r *bench.Repo
 	for _, t := range o.tests {
 		goruntime.GC() // of the last test's caches
 		cache := int64(t.Batch) * m.CacheBytes(t.Context(), o.kv)
-		if room, known := availableMemory(); known && cache > room {
-			return 0, fmt.Errorf("%s needs a cache of %s, free memory is %s; take a smaller --depth or --batch", t, megabytes(cache), megabytes(room))
+		if room, known := freeMemory(); known && cache > room.bytes {
+			return 0, room.short(cache, fmt.Sprintf("the cache of %s", t), "take a smaller --depth or --batch")
 		}
 		r.Cache = max(r.Cache, cache)
 		x, err := bench.Run(cmd.Context(), m, t, bench.Options{KV: o.kv, Repetitions: o.repetitions, Int8: int8, Profile: o.profile})
@@ -282,14 +282,14 @@ func (o *benchOptions) measure(cmd *cobra.Command, b *build.Build, r *bench.Repo
 // hold measures the ceilings and holds the tests against them.
 func (o *benchOptions) hold(cmd *cobra.Command, r *bench.Report, most int) error {
 	ceilings := map[int]bench.Ceilings{}
-	room, known := availableMemory()
+	room, known := freeMemory()
 	if !known {
-		room = 1 << 30
+		room.bytes = 1 << 30
 	}
 	for _, n := range o.sweep {
 		o.say(cmd, "--threads %d: ceilings", n)
 		var err error
-		if ceilings[n], err = bench.Measure(n, o.cpu, room); err != nil {
+		if ceilings[n], err = bench.Measure(n, o.cpu, room.bytes); err != nil {
 			return err
 		}
 	}

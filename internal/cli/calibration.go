@@ -107,9 +107,9 @@ func (o *quantizeOptions) sequences(ctx context.Context, cmd *cobra.Command, b *
 			return q, err
 		}
 	}
-	m, err := runtime.Load(b, runtime.Config{Mode: runtime.A16, Threads: o.threads})
+	m, err := loadModel(b, runtime.Config{Mode: runtime.A16, Threads: o.threads})
 	if err != nil {
-		return nil, inputError(err)
+		return nil, err
 	}
 	defer m.Close()
 	show := newCounter(cmd, o.quiet, "the model writes its calibration text", c.Samples*c.Length)

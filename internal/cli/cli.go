@@ -99,6 +99,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	out := &checked{w: root.OutOrStdout()}
 	root.SetOut(out)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{err, exitUsage} })
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return roomToBegin() }
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		err = out.err

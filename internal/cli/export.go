@@ -182,9 +182,9 @@ func (o *exportOptions) fits(m *npu.Model) error {
 		g.Context = context
 		return m.Memory(g, o.lanes())
 	}
-	if room, known := availableMemory(); known && need(o.graph.Context) > room {
-		return fmt.Errorf("a context of %d tokens takes %s to simulate, free memory is %s; --context %d is the longest that fits", o.graph.Context,
-			megabytes(need(o.graph.Context)), megabytes(room), fitting(o.graph.Context, room, need))
+	if room, known := freeMemory(); known && need(o.graph.Context) > room.bytes {
+		return room.short(need(o.graph.Context), fmt.Sprintf("to simulate a context of %d tokens", o.graph.Context),
+			fmt.Sprintf("--context %d is the longest that fits", fitting(o.graph.Context, room.bytes, need)))
 	}
 	return nil
 }

@@ -200,9 +200,9 @@ func (x *exporting) textSequences(n int) ([][]int32, error) {
 			return nil, inputError(err)
 		}
 	} else {
-		m, err := runtime.Load(x.build, runtime.Config{Mode: runtime.A16, Threads: x.threads})
+		m, err := loadModel(x.build, runtime.Config{Mode: runtime.A16, Threads: x.threads})
 		if err != nil {
-			return nil, inputError(err)
+			return nil, err
 		}
 		defer m.Close()
 		show := newCounter(x.cmd, x.quiet, "the model writes its calibration text", n*s.Length)

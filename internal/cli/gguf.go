@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -97,7 +96,7 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 		}
 		s.Rules = append(s.Rules, mix.Rule{Match: re, Type: *t})
 	}
-	if s.MaxShard, s.MaxMemory, err = o.ggufSizes(cmd); err != nil {
+	if err = o.ggufSizes(cmd, &s); err != nil {
 		return s, err
 	}
 	s.Method, s.Measured, s.Command = o.method, o.textCheck.text != "", o.command
@@ -167,9 +166,7 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	if err := stage.CheckFiles(o.out, files, b.Path, o.mode()); err != nil {
 		return err
 	}
-	if plan.MaxMemory > 0 {
-		debug.SetMemoryLimit(plan.MaxMemory)
-	}
+	limitHeap(plan.MaxMemory)
 	layers := plan.Layers()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
 	r := &convert.GGUFRun{GGUFPlan: plan, Mode: o.mode(), Progress: show.report, Stage: show.stage, Started: o.started(cmd),
@@ -264,14 +261,14 @@ func (o *quantizeOptions) loaded(cmd *cobra.Command) func(s *calib.Sequences) {
 }
 
 // ggufSizes reads the most bytes of tensors in a file, by default all of them, and of memory.
-func (o *quantizeOptions) ggufSizes(cmd *cobra.Command) (shard, memory int64, err error) {
+func (o *quantizeOptions) ggufSizes(cmd *cobra.Command, s *convert.GGUFSettings) (err error) {
 	if cmd.Flags().Changed("max-shard-size") {
-		if shard, err = parseSize("max-shard-size", o.maxShard); err != nil {
-			return 0, 0, err
+		if s.MaxShard, err = parseSize("max-shard-size", o.maxShard); err != nil {
+			return err
 		}
 	}
-	memory, err = o.maxMemory()
-	return shard, memory, err
+	s.MaxMemory, s.MemoryOf, err = o.maxMemory()
+	return err
 }
 
 // reopened opens a file that was just written as a stranger's. The caller closes the build.

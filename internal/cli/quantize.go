@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -244,7 +243,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		}
 	}
 	if o.dry { // plans of a hundred thousand tensors are made of many small pieces
-		debug.SetMemoryLimit(dryMemory)
+		limitHeap(dryMemory)
 	}
 	plan, err := o.plan(cmd, b, s)
 	if err != nil {
@@ -254,9 +253,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		notes(cmd, plan.Notes)
 		return printPlan(cmd, o, plan)
 	}
-	if plan.MaxMemory > 0 {
-		debug.SetMemoryLimit(plan.MaxMemory)
-	}
+	limitHeap(plan.MaxMemory)
 	return write(cmd, o, plan)
 }
 

@@ -53,11 +53,11 @@ func (x *reporting) open(arg string) error {
 
 // roomFor reports whether free memory holds a build twice: its weights, and what it takes to measure it.
 func roomFor(b *build.Build) bool {
-	room, known := availableMemory()
+	room, known := freeMemory()
 	for _, t := range b.Set.Tensors() {
-		room -= 2 * t.Bytes()
+		room.bytes -= 2 * t.Bytes()
 	}
-	return !known || room > 0
+	return !known || room.bytes > 0
 }
 
 // build adds a build; r has a model if there is a text, and is then closed when it is measured.

@@ -20,8 +20,6 @@ import (
 	"nibble/build"
 	"nibble/hf"
 	"nibble/internal/kernel"
-	"nibble/internal/machine"
-	"nibble/probe"
 	"nibble/runtime"
 	"nibble/tokenizer"
 )
@@ -154,9 +152,9 @@ func (r *running) open(cmd *cobra.Command, args []string) (*runner, error) {
 
 // newRunner loads a build that is open.
 func newRunner(b *build.Build, name string, kv runtime.KV, c runtime.Config) (*runner, error) {
-	m, err := runtime.Load(b, c)
+	m, err := loadModel(b, c)
 	if err != nil {
-		return nil, inputError(err)
+		return nil, err
 	}
 	return &runner{Model: m, name: name, build: b, kv: kv}, nil
 }
@@ -274,10 +272,9 @@ func (r *running) fit(cmd *cobra.Command, context int, models ...*runner) error 
 		}
 		return n
 	}
-	if room, known := availableMemory(); known && room > weights && caches(context) > room-weights {
-		longest := fitting(context, room-weights, caches)
-		return fmt.Errorf("a context of %d tokens needs a cache of %s, free memory holds %s beside the weights; --context %d is the longest that fits",
-			context, megabytes(caches(context)), megabytes(room-weights), longest)
+	if room, known := freeMemory(); known && caches(context) > room.bytes {
+		return room.short(caches(context), fmt.Sprintf("a cache for %d tokens beside the weights", context),
+			fmt.Sprintf("--context %d is the longest that fits", fitting(context, room.bytes, caches)))
 	}
 	if !r.quiet {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s of weights, %s of cache for %d tokens\n", cmd.Name(), megabytes(weights),
@@ -299,18 +296,6 @@ func stretches(a *hf.Architecture) bool {
 // fitting returns the longest context, up to limit, whose caches need at most room bytes.
 func fitting(limit int, room int64, caches func(context int) int64) int {
 	return sort.Search(limit, func(i int) bool { return caches(i+1) > room })
-}
-
-// availableMemory returns what can be had without swapping: of the machine, of the process's control group, and of the address
-// space that ulimit -v leaves it.
-func availableMemory() (bytes int64, known bool) {
-	if p, err := probe.Live("/"); err == nil {
-		bytes = p.Memory.Free
-	}
-	if left, limited := machine.AddressSpace(); limited && (bytes == 0 || left < bytes) {
-		return left, true
-	}
-	return bytes, bytes > 0
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"text/tabwriter"
 
@@ -94,9 +93,7 @@ func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set conver
 	if err != nil {
 		return nil, err
 	}
-	if plan.MaxMemory > 0 {
-		debug.SetMemoryLimit(plan.MaxMemory)
-	}
+	limitHeap(plan.MaxMemory)
 	if s.measure && plan.Tokens == 0 {
 		notes(cmd, []string{"KL is not measured: that would take over 1e14 operations; --sensitivity-measure does it all the same"})
 	}

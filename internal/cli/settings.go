@@ -8,6 +8,7 @@ import (
 	"nibble/loader"
 	"nibble/quant"
 	"nibble/safetensors"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,7 +72,7 @@ func (o *quantizeOptions) settings(cmd *cobra.Command, b *build.Build) (s conver
 	if s.MaxShard, err = parseSize("max-shard-size", o.maxShard); err != nil {
 		return s, err
 	}
-	if s.MaxMemory, err = o.maxMemory(); err != nil {
+	if s.MaxMemory, s.MemoryOf, err = o.maxMemory(); err != nil {
 		return s, err
 	}
 	s.Options = quant.Options{CheckpointFormat: o.checkpointFormat, Version: version.Number()}
@@ -79,13 +80,17 @@ func (o *quantizeOptions) settings(cmd *cobra.Command, b *build.Build) (s conver
 	return s, o.calibrate(cmd, b, &s)
 }
 
-// maxMemory is the value of --max-memory; without it what can be had, if that is known.
-func (o *quantizeOptions) maxMemory() (int64, error) {
+// maxMemory is the value of --max-memory; without it what can be had, if that is known, and who says so.
+func (o *quantizeOptions) maxMemory() (bytes int64, of string, err error) {
 	if o.memory != "" {
-		return parseSize("max-memory", o.memory)
+		bytes, err = parseSize("max-memory", o.memory)
+		return bytes, "", err
 	}
-	room, _ := availableMemory()
-	return room, nil
+	room, known := freeMemory()
+	if known && room.of == addressSpace {
+		room.bytes = debug.SetMemoryLimit(-1)
+	}
+	return room.bytes, room.of, nil
 }
 
 // preset sets what a scheme means. Flags that were given win where they do not contradict it.
