@@ -45,12 +45,13 @@ func (s *Descent) errors(r int) {
 func (s *Descent) Objective() float64 {
 	var sum float64
 	for r := range s.m.N {
-		sum += s.row(r)
+		sum += s.Row(r)
 	}
 	return sum
 }
 
-func (s *Descent) row(r int) float64 {
+// Row returns e H' eᵀ of a row, damping included.
+func (s *Descent) Row(r int) float64 {
 	k := s.x.K
 	return objective(s.e[r*k:(r+1)*k], s.g[r*k:(r+1)*k])
 }

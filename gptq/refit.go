@@ -29,7 +29,7 @@ func (s *Descent) Refit(d safetensors.DType) {
 	right := make([]float64, size)
 	target := make([]float32, k)
 	for r := range n {
-		before := s.row(r)
+		before := s.Row(r)
 		s.basis(r, basis)
 		clear(image)
 		for g := range groups {
@@ -117,7 +117,7 @@ func (s *Descent) adopt(r int, x []float64, per int, d safetensors.DType, before
 	s.errors(r)
 	clear(s.g[r*k : (r+1)*k])
 	s.x.packed.Multiply(linalg.Add, s.g[r*k:], k, s.e[r*k:], k, 1, 1)
-	if s.row(r) < before {
+	if s.Row(r) < before {
 		return
 	}
 	copy(row.Scales, scales)

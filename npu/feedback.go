@@ -1,14 +1,16 @@
 package npu
 
 import (
+	"slices"
+
 	"nibble/gptq"
 	"nibble/internal/linalg"
 	"nibble/quant"
 )
 
 // Rounding with error feedback: every weight of a row is rounded so that its error, and those of the weights before it, cancel in the
-// outputs for the inputs that the text made (gptq.Hessian), and then once more as long as that helps. Scales stay those of the largest
-// weight, and files stay as they are.
+// outputs for the inputs that the text made (gptq.Hessian), and then once more as long as that helps, with several scales near that of the
+// row's largest weight. Files stay as they are.
 
 // rounding is a matrix with its bits.
 type rounding struct {
@@ -67,7 +69,13 @@ func (f *feedback) take(n *Node, x []float32, rows int) error {
 	return nil
 }
 
-// round rounds a matrix to so many bits.
+// The scales that are tried for a row, by bits: evenly spaced factors of the one that holds its largest weight. How errors fall is chance,
+// and at 4 bits a larger step costs more than a clipped weight does.
+const trials = 8
+
+var factors = map[int][2]float64{4: {0.8, 1.04}, 8: {0.99, 1.03}}
+
+// round rounds a matrix to so many bits, every row with the scale that leaves least.
 func (f *feedback) round(p *Param, bits int) error {
 	k := p.from.k
 	r := &rounded{make([]int8, p.from.n*k), make([]float32, p.from.n)}
@@ -81,19 +89,43 @@ func (f *feedback) round(p *Param, bits int) error {
 		}
 		m := quant.NewMatrix(count, k, bits, k, quant.Symmetric)
 		defer m.Recycle()
-		f.hessian.Solve(m, w, func(m *quant.Matrix, w, _ []float32) {
-			for i := range m.N {
-				lo, hi := quant.Extremes(w[i*m.K : (i+1)*m.K])
-				m.Scales[i] = channel(bits, max(-lo, hi))
+		least := make([]float64, count)
+		for trial := range trials {
+			d := f.try(m, w, bits, trial)
+			for j := range count {
+				left := d.Row(j)
+				if trial > 0 && left >= least[j] {
+					continue
+				}
+				least[j], r.scales[row+j] = left, m.Scales[j]
+				for i, c := range m.Codes[j*k : (j+1)*k] {
+					r.codes[(row+j)*k+i] = int8(int(c) - m.Mid())
+				}
 			}
-		})
-		f.hessian.Descend(m, w).Sweep(sweeps)
-		copy(r.scales[row:], m.Scales)
-		for i, c := range m.Codes[:count*k] {
-			r.codes[row*k+i] = int8(max(int(c), 1) - m.Mid())
 		}
 		return nil
 	})
+}
+
+// try rounds rows with one of the scales.
+func (f *feedback) try(m *quant.Matrix, w []float32, bits, trial int) *gptq.Descent {
+	ends := factors[bits]
+	factor := ends[0] + float64((ends[1]-ends[0])*(float64(trial)+0.5)/trials)
+	f.hessian.Solve(m, w, func(m *quant.Matrix, w, _ []float32) {
+		for i := range m.N {
+			lo, hi := quant.Extremes(w[i*m.K : (i+1)*m.K])
+			m.Scales[i] = channel(bits, float32(float64(max(-lo, hi))*factor))
+		}
+	})
+	d := f.hessian.Descend(m, w)
+	d.Sweep(sweeps)
+	if slices.Min(m.Codes) > 0 {
+		return d
+	}
+	for i, c := range m.Codes {
+		m.Codes[i] = max(c, 1)
+	}
+	return f.hessian.Descend(m, w)
 }
 
 // roundRow replaces a row of a matrix by what its codes stand for, and stores the codes where they are wanted.

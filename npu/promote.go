@@ -213,14 +213,14 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, target Decibel, sequence
 		}
 		return dB, noise, nil
 	}
-	left := 0.0
+	left := 0.0 // the noise that may be added
 	for want, more := target, true; more; {
 		more = p.To(want)
 		dB, noise, err := spare()
 		if err != nil {
 			return nil, err
 		}
-		if left = noise; dB >= 0 {
+		if left = noise; !(dB < 0) {
 			break
 		}
 		want -= min(dB, -leastStep)

@@ -175,7 +175,7 @@ func TestUncertainty(t *testing.T) {
 	}
 }
 
-// Rounding with error feedback: the demo's own text, which the ranges did not see, loses less by half a decibel at least, with codes
+// Rounding with error feedback: the demo's own text, which the ranges did not see, loses less by two decibels at least (3.4 were seen), with codes
 // that leave the lowest out.
 func TestFeedback(t *testing.T) {
 	m, ranges, held := demoModel(t, 12, 64)
@@ -195,13 +195,16 @@ func TestFeedback(t *testing.T) {
 		if on != (len(q.rounded) > 0) {
 			t.Errorf("%d matrices with feedback", len(q.rounded))
 		}
+		if head := (rounding{"head.weight", 8}); on && q.rounded[head] == nil { // 768 tokens are enough, though only 256 have logits
+			t.Error("the head is without feedback")
+		}
 		for key, r := range q.rounded {
 			if slices.Min(r.codes) < -127 {
 				t.Errorf("%v has the lowest code", key)
 			}
 		}
 	}
-	if ratios[1] < ratios[0]+0.5 {
+	if ratios[1] < ratios[0]+2 {
 		t.Errorf("%.2f dB became %.2f dB", ratios[0], ratios[1])
 	}
 }

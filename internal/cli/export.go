@@ -49,7 +49,7 @@ MODEL is a Hugging Face folder, a .safetensors file beside its config.json, or a
 the built-in demo is exported.`,
 		Example: `  export                                        # the demo, into ./demo-npu-w8a16
   export --scheme w4a16 --promote auto          # 4-bit weights, 8 where they cost most
-  export ./Qwen3-0.6B -o ./phone --promote 40   # 16-bit weights where they cost least, until the logits have 40 dB
+  export ./Qwen3-0.6B -o ./phone --promote 40   # 16-bit weights where they help most, until the logits have 40 dB
   export ./Qwen3-0.6B -o ./phone --calib wiki.txt --context 2048 --min-sqnr 35
   export --shape spark-1.7b --calib random      # weights are made up
   export ./Qwen3-0.6B -o ./phone --style genai  # for the host of ONNX Runtime GenAI
@@ -77,7 +77,7 @@ the built-in demo is exported.`,
 	f.Float64Var(&o.ranges.Headroom, "headroom", 2, "factor on the ranges of 16-bit activations")
 	f.Float64Var(&o.ranges.Share, "percentile", 1e-5, "share of the values that --ranges percentile leaves outside")
 	f.StringVar(&o.rounding, "rounding", "auto", "how weights are rounded: nearest; feedback: so that errors cancel in the outputs of the text, for which a byte a weight is kept in memory; auto: feedback where there is text, and up to 300 million parameters")
-	f.StringVar(&o.promote, "promote", "off", "off; auto: twice the bits for the matrices and caches that cost most, for 10 % more weights at most; a number: for as many as the logits need for this SQNR in dB")
+	f.StringVar(&o.promote, "promote", "off", "off; auto: twice the bits for the matrices and caches that cost most, for 10 % more weights at most; a number: for as many as the logits need for this SQNR in dB, prompts and single tokens, on text that is measured for that alone")
 	f.BoolVar(&o.sensitivity, "sensitivity", false, "quantize every tensor alone and say which costs most")
 	f.Float64Var(&o.minSQNR, "min-sqnr", 30, "least SQNR of the logits in dB, for prompts and for single tokens; less is exit code 4")
 	f.StringVar(&o.style, "style", "qdq", "what is written: qdq; aimet: also the float graph with encodings; genai: the folder of ONNX Runtime GenAI")
