@@ -208,7 +208,7 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, target Decibel, sequence
 		}
 		dB, noise = math.MaxFloat64, math.MaxFloat64
 		for _, f := range []Fidelity{e.Prefill, e.Decode} {
-			most := target + wider*f.Error
+			most := target + Decibel(wider*f.Error)
 			dB, noise = min(dB, f.SQNR-most), min(noise, share(most)-share(f.SQNR))
 		}
 		return dB, noise, nil
