@@ -215,7 +215,11 @@ func load(folder *hf.Folder, mode runtime.Mode) (*runtime.Model, error) {
 func (o *options) perplexity(ctx context.Context, file string) (float64, error) {
 	last := regexp.MustCompile(fmt.Sprintf(`\[%d\]([0-9.]+)`, o.windows)) // the mean up to the last window
 	for range 5 {
-		said, err := output(exec.CommandContext(ctx, filepath.Join(o.llama, "llama-perplexity"), "-m", file, "-f", o.text, "-c", strconv.Itoa(length), "--chunks", strconv.Itoa(o.windows)))
+		args := []string{"-m", file, "-f", o.text, "-c", strconv.Itoa(length), "--chunks", strconv.Itoa(o.windows)}
+		if o.float {
+			args = append(args, "--no-repack") // layouts of its own, which BLAS cannot read
+		}
+		said, err := output(exec.CommandContext(ctx, filepath.Join(o.llama, "llama-perplexity"), args...))
 		if err != nil {
 			return 0, err
 		}
