@@ -15,7 +15,7 @@ build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
 
 test:
-	$(GO) test ./...
+	CGO_ENABLED=0 $(GO) test ./...
 
 demo: build
 	./scripts/demo.sh
@@ -95,7 +95,7 @@ fuzz-short:
 # Every command is disturbed POINTS times: killed, out of disk or memory, any step towards the output failing, source or output taken away.
 POINTS  ?= 100
 faults:
-	FAULT_POINTS=$(POINTS) $(GO) test -count=1 -timeout 2h -run TestFaults -v ./internal/cli
+	FAULT_POINTS=$(POINTS) CGO_ENABLED=0 $(GO) test -count=1 -timeout 2h -run TestFaults -v ./internal/cli
 
 # One layer each of models of 8B, 70B and 400B, and what that says of the whole. TestScale plans all of them.
 scale: build

@@ -127,12 +127,15 @@ func (m *Matrix) EachGroup(w, d []float32, solve func(slot int, w, d []float32, 
 	}
 }
 
-// EachWeighed is EachGroup where the weights of columns are made up if d is nil: those of Importance, in a group of zeros nil.
+// EachWeighed is EachGroup where the weights of columns are made up if d is nil: those of Importance, or nil in a group whose squares
+// float32 does not hold.
 func (m *Matrix) EachWeighed(w, d []float32, solve func(slot int, w, d []float32, codes []uint8)) {
 	c := make([]float32, min(m.Group, m.K))
 	m.EachGroup(w, d, func(slot int, w, d []float32, codes []uint8) {
-		if d == nil && Importance(c, w) > 0 {
-			d = c[:len(w)]
+		if d == nil {
+			if sigma := Importance(c, w); sigma > 0 && sigma <= math.MaxFloat32 {
+				d = c[:len(w)]
+			}
 		}
 		solve(slot, w, d, codes)
 	})
