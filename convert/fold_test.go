@@ -214,10 +214,11 @@ func TestScaledFormats(t *testing.T) {
 		want := logits(t, src, q.IDs[0])
 		for j, f := range formats.All {
 			s := scaling(t, src, f.Name(), 16)
+			s.Embedding = convert.Keep // it has nothing to do with scaling, and moves the choice of experts
 			s.Calibration.Independent = (i+j)%2 == 1
 			out := filepath.Join(t.TempDir(), "out")
 			quantize(t, src, s, out)
-			if noise := apart(logits(t, open(t, out, hf.Options{}), q.IDs[0]), want); noise > 1./5 {
+			if noise := apart(logits(t, open(t, out, hf.Options{}), q.IDs[0]), want); noise > 1./8 {
 				t.Errorf("%s, %s, independent %t: noise %.3g", variant, f.Name(), s.Calibration.Independent, noise)
 			}
 		}
