@@ -10,27 +10,32 @@ import (
 // of one group of weights, padded to a multiple of kernel.PanelStep. Matrices of the same division share one.
 type columns struct {
 	k      int
-	groups int
+	groups int // that have columns
 	padded int // columns with the padding
 	spans  []span
 	blocks []kernel.Block // the same for the kernels
 }
 
-// span is a block: n columns from the matrix' column lo on, which stand from at on in the padded order.
-type span struct{ lo, n, at int }
+// span is a block: n columns of a group from the matrix' column lo on, which stand from at on in the padded order.
+type span struct{ lo, n, at, group int }
 
 // end is where the padding of a block ends.
 func (s span) end() int { return s.at + (s.n+kernel.PanelStep-1)/kernel.PanelStep*kernel.PanelStep }
 
 // newColumns divides k columns of groups that start at starts[i] and end at starts[i+1].
 func newColumns(starts []int) *columns {
-	c := &columns{groups: len(starts) - 1, k: starts[len(starts)-1]}
-	for g := range c.groups {
+	c := &columns{k: starts[len(starts)-1]}
+	for g := range len(starts) - 1 {
 		for lo := starts[g]; lo < starts[g+1]; lo += kernel.WidestBlock {
 			n := min(kernel.WidestBlock, starts[g+1]-lo)
-			s := span{lo, n, c.padded}
+			s := span{lo, n, c.padded, g}
 			c.spans = append(c.spans, s)
-			c.blocks = append(c.blocks, kernel.Block{Steps: int32((s.end() - s.at) / kernel.PanelStep), Group: int32(g)})
+			b := kernel.Block{Steps: int32((s.end() - s.at) / kernel.PanelStep)}
+			if lo == starts[g] {
+				b.Begins = -1
+				c.groups++
+			}
+			c.blocks = append(c.blocks, b)
 			c.padded = s.end()
 		}
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/binary"
+	"iter"
 
 	"nibble/internal/half"
 	"nibble/internal/kernel"
@@ -34,14 +35,11 @@ type matrix struct {
 	first int // place of its first row there
 
 	// Of codes:
-	bits   int
-	zero   quant.Zero
-	scale  kernel.Float  // type of scales and biases, the smallest that holds them exactly
-	scales []byte        // [panels, groups, 32] of scale
-	zeros  []byte        // [panels, groups, 32], of an integer zero
-	biases []byte        // [panels, groups, 32] of scale, of a float zero
-	kind   kernel.KBlock // of scales in two levels
-	order  []int32       // column of the checkpoint at every place, where groups are not contiguous there; nil otherwise
+	bits  int
+	zero  quant.Zero
+	head  kernel.Head   // its scales are of the smallest type that holds them exactly
+	kind  kernel.KBlock // of scales in two levels
+	order []int32       // column of the checkpoint at every place, where groups are not contiguous there; nil otherwise
 }
 
 // panels returns the number of panels, or for floats of as many rows.
@@ -55,15 +53,52 @@ func (m *matrix) place(row int) (panel, lane int) { return row / m.per, m.first 
 
 // panelBytes returns the size of a panel.
 func (m *matrix) panelBytes() int {
-	switch m.storage {
-	case codes4:
-		return m.cols.padded * kernel.PanelRows / 2
-	case codes8:
-		return m.cols.padded * kernel.PanelRows
-	case leveled:
+	if m.storage == leveled {
 		return m.k / kernel.KColumns * m.kind.KBytes()
 	}
-	return m.cols.padded * kernel.PanelRows * 2
+	return m.cols.padded/kernel.PanelStep*m.stepBytes() + m.cols.groups*int(m.head.Size)
+}
+
+// stepBytes returns the size of kernel.PanelStep columns of a panel.
+func (m *matrix) stepBytes() int {
+	switch m.storage {
+	case codes4:
+		return kernel.StepBytes
+	case codes8:
+		return 2 * kernel.StepBytes
+	}
+	return 4 * kernel.StepBytes
+}
+
+// wideBytes returns the room for a panel in the widest form in which it is multiplied.
+func (m *matrix) wideBytes() int {
+	if m.storage == codes4 || m.storage == codes8 {
+		return 4 * kernel.StepBytes / m.stepBytes() * m.panelBytes()
+	}
+	return m.cols.padded / kernel.PanelStep * 4 * kernel.StepBytes
+}
+
+// blocks returns of every block of columns where its codes are in a panel, and what stands before those of its group.
+func (m *matrix) blocks() iter.Seq2[stretch, span] {
+	return func(yield func(stretch, span) bool) {
+		var at stretch
+		for i, b := range m.cols.blocks {
+			if at.begins = b.Begins != 0; at.begins {
+				at.head = at.codes
+				at.codes += int(m.head.Size)
+			}
+			if !yield(at, m.cols.spans[i]) {
+				return
+			}
+			at.codes += int(b.Steps) * m.stepBytes()
+		}
+	}
+}
+
+// stretch is where a block is in a panel: its codes and the head of its group, which it may begin.
+type stretch struct {
+	head, codes int
+	begins      bool
 }
 
 // mid is the code that is zero without a zero point.
@@ -71,7 +106,7 @@ func (m *matrix) mid() int { return 1 << (m.bits - 1) }
 
 // bytes returns the memory of a matrix.
 func (m *matrix) bytes() int64 {
-	n := int64(len(m.raw) + len(m.scales) + len(m.zeros) + len(m.biases))
+	n := int64(len(m.raw))
 	if m.storage != floats {
 		n = n * int64(m.per) / kernel.PanelRows
 	}
@@ -80,18 +115,10 @@ func (m *matrix) bytes() int64 {
 
 // point makes a product read panels.
 func (m *matrix) point(k *kernel.Product, panel, count int) {
-	part := func(b []byte, size int) []byte {
-		if b == nil {
-			return nil
-		}
-		return b[panel*size : (panel+count)*size]
-	}
-	k.Codes, k.Panels, k.Groups = part(m.raw, m.panelBytes()), int64(count), int64(m.cols.groups)
-	k.Scales, k.Zeros, k.Biases = nil, nil, nil
-	if m.storage != pairs && m.storage != leveled {
-		per := m.cols.groups * kernel.PanelRows
-		k.Scales, k.Zeros, k.Biases = part(m.scales, per*m.scale.Size()), part(m.zeros, per), part(m.biases, per*m.scale.Size())
-		k.Type, k.Mid = m.scale, int64(m.mid())
+	size := m.panelBytes()
+	k.Codes, k.Panels, k.Head = m.raw[panel*size:(panel+count)*size], int64(count), m.head
+	if m.storage == codes4 || m.storage == codes8 {
+		k.Mid = int64(m.mid())
 	}
 }
 
@@ -141,40 +168,23 @@ func (m *matrix) rowOfPairs(dst []float32, n int) {
 
 func (m *matrix) rowOfCodes(dst []float32, codes []uint8, n int) {
 	panel, lane := m.place(n)
-	from := m.raw[panel*m.panelBytes()+4*lane:]
-	codes = codes[:m.cols.padded]
-	if m.storage == codes4 {
-		for i := 0; i < len(codes); i += 8 {
-			v := binary.LittleEndian.Uint32(from[i/8*kernel.StepBytes:])
-			binary.LittleEndian.PutUint32(codes[i:], v&0x0f0f0f0f)
-			binary.LittleEndian.PutUint32(codes[i+4:], v>>4&0x0f0f0f0f)
-		}
-	} else {
-		for i := 0; i < len(codes); i += 4 {
-			copy(codes[i:i+4], from[i/4*kernel.StepBytes:])
-		}
-	}
-	for i, s := range m.cols.spans {
-		g := m.cell(n, int(m.cols.blocks[i].Group))
-		scale, z := m.scale.At(m.scales, g), int32(m.mid())
+	from := m.raw[panel*m.panelBytes():]
+	for at, s := range m.blocks() {
+		m.takeCodes(codes[:s.end()-s.at], from[at.codes+4*lane:])
+		head := from[at.head:]
+		scale, z := m.head.Type.At(head, lane), int32(m.mid())
 		if m.zero == quant.Integer {
-			z = int32(m.zeros[g])
+			z = int32(head[int(m.head.Zeros)+lane])
 		}
-		part, c := dst[s.lo:s.lo+s.n], codes[s.at:s.at+s.n]
-		for j := range part {
-			part[j] = scale * float32(int32(c[j])-z)
+		part := dst[s.lo : s.lo+s.n]
+		for j, c := range codes[:s.n] {
+			part[j] = scale * float32(int32(c)-z)
 		}
 		if m.zero == quant.Float {
-			b := m.scale.At(m.biases, g)
+			b := m.head.Type.At(head[m.head.Biases:], lane)
 			for j := range part {
 				part[j] += b
 			}
 		}
 	}
-}
-
-// cell returns the place of a row's group among scales, zero points and biases.
-func (m *matrix) cell(row, group int) int {
-	panel, lane := m.place(row)
-	return (panel*m.cols.groups+group)*kernel.PanelRows + lane
 }

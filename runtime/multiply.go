@@ -128,7 +128,7 @@ func (w *walker) together(p *pass, u *unit, n, left int) int {
 	}
 	most := min(mostPanels, left, u.m.panels()-u.panel)
 	if p.form == paired && (u.m.storage == codes8 || u.m.storage == codes4 && kernel.Unpacks(n)) {
-		most = min(most, len(w.unpacked)/(2*kernel.PanelRows*u.m.cols.padded))
+		most = min(most, len(w.unpacked)/u.m.wideBytes())
 	}
 	return most
 }

@@ -153,8 +153,43 @@ func TestSmallest(t *testing.T) {
 		{[]float32{1 + 1.0/4096}, kernel.Float32},
 		{[]float32{1e6, 1}, kernel.Float32},
 	} {
-		if got := smallest(tt.values[:1], tt.values[1:]); got != tt.want {
+		if got := smallest(tt.values); got != tt.want {
 			t.Errorf("%v: %d, want %d", tt.values, got, tt.want)
+		}
+	}
+}
+
+// Scales are kept in a type that holds them all, also where the rows that are seen first would do with a smaller one, or with another of the same size.
+func TestScalesFit(t *testing.T) {
+	const n, k, group = 80, 64, 32
+	for _, tt := range []struct {
+		later []float32 // scales of rows 32 and 79
+		want  kernel.Float
+	}{
+		{[]float32{0.5, -3}, kernel.BFloat16},
+		{[]float32{1 + 1.0/1024, 1}, kernel.Float16},
+		{[]float32{1, 1 + 1.0/4096}, kernel.Float32},
+		{[]float32{1 + 1.0/1024, 1e6}, kernel.Float32},
+	} {
+		q := randomMatrix(rand.New(rand.NewPCG(16, 16)), n, k, 4, group, quant.Float, false)
+		for i := range q.Scales {
+			q.Scales[i], q.Bias[i] = float32(1+i%2), float32(i%3)
+		}
+		q.Scales[32*q.Groups()], q.Bias[79*q.Groups()+1] = tt.later[0], tt.later[1]
+		m := &Model{Mode: A8}
+		parts := layOut(t, m, &source{matrix: &matrix{n: n, k: k, per: kernel.PanelRows}, name: "w", linear: linear{q}})
+		if got := parts[0].head.Type; got != tt.want {
+			t.Errorf("%v: type %d, want %d", tt.later, got, tt.want)
+		}
+		want, got := make([]float32, k), make([]float32, k)
+		for r := range n {
+			q.DequantizeRow(want, r)
+			parts[0].row(got, make([]uint8, parts[0].cols.padded), r)
+			for i := range want {
+				if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+					t.Fatalf("%v: row %d, column %d: %v, want %v", tt.later, r, i, got[i], want[i])
+				}
+			}
 		}
 	}
 }
@@ -175,15 +210,15 @@ func walkerFor(t *testing.T, mode Mode, n int, list ...*matrix) *walker {
 
 func walkerOf(s *state, team *team, tid int, list ...*matrix) *walker {
 	w := &walker{s: s, m: s.m, team: team, tid: tid}
-	k := 0
+	k, wide := 0, 0
 	for _, x := range list {
 		k = max(k, x.k)
 		if x.cols != nil {
-			k = max(k, x.cols.padded)
+			k, wide = max(k, x.cols.padded), max(wide, x.wideBytes())
 		}
 	}
 	w.wide = make([]float32, kernel.PanelRows*(k+widePad))
-	w.row, w.codes, w.whole, w.unpacked = make([]float32, k), make([]uint8, k), make([]int8, k), make([]byte, 2*kernel.PanelRows*k)
+	w.row, w.codes, w.whole, w.unpacked = make([]float32, k), make([]uint8, k), make([]int8, k), make([]byte, wide)
 	w.product.Y = make([]float32, (s.n+kernel.MostTokens)*kernel.PanelRows)
 	return w
 }
@@ -352,7 +387,7 @@ func TestGated(t *testing.T) {
 		}
 		both := layOut(t, model, of(gate), of(up))
 		apart := []*matrix{layOut(t, model, of(gate))[0], layOut(t, model, of(up))[0]}
-		if newGated(A8, 1, apart[0], apart[1]) != nil || both[0].bytes()+both[1].bytes() != int64(len(both[0].raw)+len(both[0].scales)+len(both[0].zeros)+len(both[0].biases)) {
+		if newGated(A8, 1, apart[0], apart[1]) != nil || both[0].bytes()+both[1].bytes() != int64(len(both[0].raw)) {
 			t.Fatal("panels are not shared, or counted twice")
 		}
 		bias := make([]float32, n)

@@ -58,6 +58,7 @@ type source struct {
 	name   string
 	row0   int                             // first of its rows in the tensor
 	linear quant.Linear                    // of a quantized matrix
+	seen   []float32                       // scales and biases of some of its rows
 	read   func(dst []byte, row int) error // rows of a matrix of floats
 }
 
@@ -117,7 +118,7 @@ func (l *reader) probe(s *source) error {
 	if err != nil {
 		return err
 	}
-	s.bits, s.zero, s.storage = x.Bits, x.Zero, codes4
+	s.bits, s.zero, s.storage, s.seen = x.Bits, x.Zero, codes4, slices.Concat(x.Scales, x.Bias)
 	if s.bits > 4 {
 		s.storage = codes8
 	}
@@ -153,11 +154,11 @@ func (l *reader) lay(list ...*source) error {
 	if s.storage == leveled {
 		return l.layLevels(list)
 	}
-	raw, err := l.take(s.panels() * s.panelBytes())
-	if err != nil {
-		return err
-	}
 	if s.storage == pairs {
+		raw, err := l.take(s.panels() * s.panelBytes())
+		if err != nil {
+			return err
+		}
 		for _, x := range list {
 			x.raw = raw
 			if err := x.fillPairs(); err != nil {
@@ -166,39 +167,41 @@ func (l *reader) lay(list ...*source) error {
 		}
 		return nil
 	}
-	cells := s.panels() * s.cols.groups * kernel.PanelRows
-	var zeros []byte
-	if s.zero == quant.Integer {
-		if zeros, err = l.take(cells); err != nil {
-			return err
-		}
-	}
-	scales := make([]float32, cells)
-	var biases []float32
-	if s.zero == quant.Float {
-		biases = make([]float32, cells)
-	}
+	return l.layCodes(list)
+}
+
+// layCodes reads codes into panels, those of two matrices that share them together. The type of scales is that of the rows that probe
+// saw; where others have values that it does not hold, all begins again with a type that does.
+func (l *reader) layCodes(list []*source) (err error) {
+	var raw []byte
+	var misfit, seen []float32
 	for _, x := range list {
-		x.raw, x.zeros = raw, zeros
-		if err := x.fillCodes(scales, biases); err != nil {
-			return err
+		seen = append(seen, x.seen...)
+	}
+	for {
+		head := kernel.NewHead(smallest(seen), list[0].zero == quant.Integer, list[0].zero == quant.Float)
+		for _, x := range list {
+			x.head = head
 		}
-	}
-	kind := smallest(scales, biases)
-	short, err := l.encode(scales, kind)
-	if err != nil {
-		return err
-	}
-	var shortBiases []byte
-	if biases != nil {
-		if shortBiases, err = l.encode(biases, kind); err != nil {
-			return err
+		if size := list[0].panels() * list[0].panelBytes(); size != len(raw) {
+			if raw, err = l.take(size); err != nil {
+				return err
+			}
 		}
+		for _, x := range list {
+			x.raw = raw
+			if misfit, err = x.fillCodes(); err != nil {
+				return err
+			}
+			if misfit != nil {
+				break
+			}
+		}
+		if misfit == nil {
+			return nil
+		}
+		seen = append(seen, misfit...)
 	}
-	for _, x := range list {
-		x.scale, x.scales, x.biases = kind, short, shortBiases
-	}
-	return nil
 }
 
 // fillPairs reads floats into panels of bfloat16.
@@ -224,16 +227,30 @@ func (s *source) fillPairs() error {
 	})
 }
 
-// fillCodes reads codes and zero points into panels, scales and biases into lists in the order of panels.
-func (s *source) fillCodes(scales, biases []float32) error {
+// fillCodes reads codes, scales, biases and zero points into panels, until scales or biases do not fit: it returns those.
+func (s *source) fillCodes() (misfit []float32, err error) {
 	base := s.row0 / readAhead * readAhead
 	padded := make([]uint8, s.cols.padded)
-	return strips(s.row0+s.n-base, s.k, func(row, rows int) error {
+	err = strips(s.row0+s.n-base, s.k, func(row, rows int) error {
+		if misfit != nil {
+			return nil
+		}
 		x, err := s.linear.Rows(base+row, rows)
 		if err != nil {
 			return err
 		}
 		defer x.Recycle()
+		h := heads{zeros: x.Zeros, groups: x.Groups()}
+		for _, part := range []struct {
+			to   *[]byte
+			from []float32
+		}{{&h.scales, x.Scales}, {&h.biases, x.Bias}} {
+			var exact bool
+			if *part.to, exact = encode(part.from, s.head.Type); !exact {
+				misfit = part.from
+				return nil
+			}
+		}
 		packed := 0 // rows whose codes are in their panels
 		for i := range rows {
 			r := base + row + i - s.row0
@@ -243,19 +260,11 @@ func (s *source) fillCodes(scales, biases []float32) error {
 			if i >= packed {
 				packed = i + s.packCodes(r, x.Codes[i*s.k:], padded)
 			}
-			for g := range s.cols.groups {
-				cell, from := s.cell(r, g), i*s.cols.groups+g
-				scales[cell] = x.Scales[from]
-				if s.zeros != nil {
-					s.zeros[cell] = x.Zeros[from]
-				}
-				if biases != nil {
-					biases[cell] = x.Bias[from]
-				}
-			}
+			s.packHeads(r, &h, i)
 		}
 		return nil
 	})
+	return misfit, err
 }
 
 // parallel calls f for every number below n, on all threads, and returns the error of the lowest that failed.
@@ -315,41 +324,36 @@ func grouped(groupOf []int32, groups int) (starts []int, order []int32) {
 }
 
 // smallest returns the smallest type that holds all values exactly.
-func smallest(values ...[]float32) kernel.Float {
-	holds := func(exact func(v float32) bool) bool {
-		for _, list := range values {
-			for _, v := range list {
-				if !exact(v) {
-					return false
-				}
-			}
+func smallest(values []float32) kernel.Float {
+	for _, f := range []kernel.Float{kernel.BFloat16, kernel.Float16} {
+		if _, exact := encode(values, f); exact {
+			return f
 		}
-		return true
-	}
-	switch {
-	case holds(func(v float32) bool { return math.Float32bits(v)&0xffff == 0 }):
-		return kernel.BFloat16
-	case holds(func(v float32) bool { return half.RoundF16(v) == v }):
-		return kernel.Float16
 	}
 	return kernel.Float32
 }
 
-// encode stores values as a type.
-func (l *reader) encode(values []float32, f kernel.Float) ([]byte, error) {
-	b, err := l.take(len(values) * f.Size())
-	if err != nil {
-		return nil, err
-	}
+// encode returns values in a type, and whether it holds them exactly.
+func encode(values []float32, f kernel.Float) (b []byte, exact bool) {
+	b = make([]byte, len(values)*f.Size())
+	back := make([]float32, len(values))
 	switch f {
 	case kernel.BFloat16:
 		half.EncodeBF16(b, values)
+		half.DecodeBF16(back, b)
 	case kernel.Float16:
 		half.EncodeF16(b, values)
+		half.DecodeF16(back, b)
 	default:
 		half.EncodeF32(b, values)
+		return b, true
 	}
-	return b, nil
+	for i, v := range values {
+		if math.Float32bits(v) != math.Float32bits(back[i]) {
+			return b, false
+		}
+	}
+	return b, true
 }
 
 // vector reads a one-dimensional tensor as float32.

@@ -76,11 +76,11 @@ func newState(m *Model, team *team) *state {
 	a := m.Arch
 	s := &state{m: m, slots: make([]slot, 0, chunk)}
 	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
-	mlp, widest, padded := 0, a.Hidden, 0
+	mlp, widest, padded, wide := 0, a.Hidden, 0, 0
 	m.matrices(func(x *matrix) {
 		widest = max(widest, x.k)
 		if x.cols != nil {
-			padded = max(padded, x.cols.padded)
+			padded, wide = max(padded, x.cols.padded), max(wide, x.wideBytes())
 		}
 	})
 	for i := range m.layers {
@@ -108,7 +108,7 @@ func newState(m *Model, team *team) *state {
 	}
 	for tid := range team.size {
 		w := &walker{s: s, m: m, team: team, tid: tid, x: make([]float32, a.Hidden), norm: make([]float32, a.Hidden),
-			acts: newActs(m.Mode, 1, m.matrices), unpacked: make([]byte, 2*kernel.PanelRows*padded), row: make([]float32, widest),
+			acts: newActs(m.Mode, 1, m.matrices), unpacked: make([]byte, wide), row: make([]float32, widest),
 			codes: make([]uint8, max(widest, padded)), angle: make([]angle, len(m.ropes))}
 		w.product.Y = make([]float32, (chunk+kernel.MostTokens)*kernel.PanelRows)
 		if m.Mode == F32 {

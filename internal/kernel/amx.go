@@ -46,26 +46,6 @@ const tileTokens = direct + 1
 // tileBytes is how much of a panel all tokens are multiplied by before the next: it stays in the first cache.
 const tileBytes = 16 << 10
 
-// tileForm is how a panel is kept that goes over tiles.
-type tileForm int
-
-const (
-	tileCodes8 tileForm = iota
-	tileCodes4          // unpacked to signed codes of 8 bits first
-	tilePairs2
-	tilePairs8 // unpacked to pairs
-	tilePairs4
-)
-
-// tileForms has the bytes of PanelStep columns: of the panel, of the panel as tiles read it, of a token.
-var tileForms = [...]struct{ kept, read, x int }{
-	tileCodes8: {2 * StepBytes, 2 * StepBytes, PanelStep},
-	tileCodes4: {StepBytes, 2 * StepBytes, PanelStep},
-	tilePairs2: {4 * StepBytes, 4 * StepBytes, 2 * PanelStep},
-	tilePairs8: {2 * StepBytes, 4 * StepBytes, 2 * PanelStep},
-	tilePairs4: {StepBytes, 4 * StepBytes, 2 * PanelStep},
-}
-
 // tileBlocks is how many blocks that are at most.
 const tileBlocks = tileBytes / (2 * StepBytes)
 
@@ -87,6 +67,7 @@ type tileArgs struct {
 	fresh   int64    // 1 where y begins with these blocks
 	exact   *byte    // the sums of two blocks, [2, 32, 32] of int32: those being scaled and those being made
 	config  *byte    // 64 bytes
+	head    int64    // bytes before the codes of a group, where those are read as the panel has them; else 0
 
 	// What the assembly keeps, addresses that the garbage collector must not take for its own among it.
 	_ [18]uintptr
@@ -113,93 +94,90 @@ func newTileWork() *tileWork {
 }
 
 // tile multiplies a panel by n tokens on tiles; what is unpacked goes through scratch.
-func (p *Product) tile(t *tiled, form tileForm, n int, scratch []byte) {
+func (p *Product) tile(t *tiled, f form, n int, scratch []byte) {
 	if p.work == nil {
 		p.work = newTileWork()
 	}
-	w, f := p.work, &tileForms[form]
+	w := p.work
 	for r := range w.mid {
 		w.mid[r] = byte(p.Mid)
 	}
 	a := &w.args
 	a.stride, a.row, a.fresh = p.Stride, 4*p.Row, 1
-	codes, x := p.Codes, p.X
+	codes, head, x := p.Codes, p.Codes, p.X
 	for first := 0; first < len(p.Blocks); {
 		steps, end := 0, first
-		for end < len(p.Blocks) && (steps+int(p.Blocks[end].Steps))*f.read <= tileBytes {
+		for end < len(p.Blocks) && (steps+int(p.Blocks[end].Steps))*forms[f].read <= tileBytes {
 			steps += int(p.Blocks[end].Steps)
 			end++
 		}
-		w.prepare(p, t, form, first, end, codes, scratch)
+		codes, head = w.prepare(p, t, f, p.Blocks[first:end], codes, head, scratch)
 		at := first * int(p.Row)
 		a.x, a.y, a.tokens = unsafe.SliceData(x), unsafe.SliceData(p.Y), int64(n)
 		a.blocks, a.count = &p.Blocks[first], int64(end-first)
-		switch form {
-		case tileCodes8:
+		switch f {
+		case formCodes8:
 			a.xscales, a.sums = &p.XScales[at], &p.Sums[at]
 			t.unsigned(a)
-		case tileCodes4:
+		case formCodes4:
 			a.xscales, a.sums = &p.XScales[at], &p.Sums[at]
 			t.signed(a)
 		default:
 			a.xscales, a.sums = &p.Totals[at], nil
 			t.pairs(a)
 		}
-		codes, x, a.fresh, first = codes[steps*f.kept:], x[steps*f.x:], 0, end
+		x, a.fresh, first = x[steps*forms[f].x:], 0, end
 	}
 }
 
-// prepare brings what belongs to rows of some blocks into the form that the assembly reads, and unpacks their codes to scratch.
-func (w *tileWork) prepare(p *Product, t *tiled, form tileForm, first, end int, codes, scratch []byte) {
-	a, f := &w.args, &tileForms[form]
+// prepare brings what belongs to rows of some blocks into the form that the assembly reads, and unpacks their codes to scratch. It
+// returns the codes behind them, and the last head.
+func (w *tileWork) prepare(p *Product, t *tiled, f form, blocks []Block, codes, head, scratch []byte) (behind, last []byte) {
+	a := &w.args
 	a.scales, a.zeros, a.biases = &w.scales[0], &w.zeros[0], nil
-	if p.Biases != nil || form >= tilePairs2 {
+	if p.Biases != 0 || f >= formPairs2 {
 		a.biases = &w.biases[0]
 	}
-	a.codes = unsafe.SliceData(scratch)
-	if f.kept == f.read {
-		a.codes = unsafe.SliceData(codes)
+	inPlace := forms[f].kept == forms[f].read
+	if a.codes, a.head = unsafe.SliceData(scratch), 0; inPlace {
+		a.codes, a.head = unsafe.SliceData(codes), p.Size
 	}
-	for i, b := range p.Blocks[first:end] {
-		to, g, zeros := i*PanelRows, int(b.Group)*PanelRows, &w.mid
-		t.values(w.scales[to:], p.Scales, p.Type, g, 1)
-		if a.biases != nil {
-			t.values(w.biases[to:], p.Biases, p.Type, g, 0)
+	for i, b := range blocks {
+		if b.Begins != 0 {
+			head, codes = codes, codes[p.Size:]
 		}
-		if p.Zeros != nil {
-			zeros = (*[PanelRows]byte)(p.Zeros[g:])
+		to, zeros := i*PanelRows, &w.mid
+		if p.Size > 0 {
+			t.widen[p.Type](&w.scales[to], &head[0])
+		} else {
+			for r := range PanelRows {
+				w.scales[to+r] = 1
+			}
 		}
-		kept, read := int(b.Steps)*f.kept, int(b.Steps)*f.read
-		switch form {
-		case tileCodes8:
+		if p.Biases != 0 {
+			t.widen[p.Type](&w.biases[to], &head[p.Biases])
+		} else if a.biases != nil {
+			clear(w.biases[to : to+PanelRows])
+		}
+		if p.Zeros != 0 {
+			zeros = (*[PanelRows]byte)(head[p.Zeros:])
+		}
+		kept, read := int(b.Steps)*forms[f].kept, int(b.Steps)*forms[f].read
+		switch f {
+		case formCodes8:
 			t.bytes(&w.zeros[to], zeros)
-		case tileCodes4:
+		case formCodes4:
 			t.unpack(&scratch[0], &codes[0], &zeros[0], int(b.Steps))
 		default:
 			for r, z := range zeros {
 				w.zeros[to+r] = int32(p.Mid) - int32(z)
 			}
-			switch form {
-			case tilePairs8:
-				active.pairs8(scratch[:read], codes[:kept], p.Mid)
-			case tilePairs4:
-				active.pairs4(scratch[:read], codes[:kept], p.Mid)
-			}
+			f.unpack(scratch, codes[:kept], p.Mid)
 		}
 		codes = codes[kept:]
-		if f.kept != f.read {
+		if !inPlace {
 			scratch = scratch[read:]
 		}
 	}
-}
-
-// values makes float32 of the values of a group, or missing in their place where there are none.
-func (t *tiled) values(dst []float32, values []byte, f Float, at int, missing float32) {
-	if values != nil {
-		t.widen[f](&dst[0], &values[at*f.Size()])
-		return
-	}
-	for r := range dst[:PanelRows] {
-		dst[r] = missing
-	}
+	return codes, head
 }

@@ -41,6 +41,9 @@ chunk:
 	MOVQ    $0, XPLACE
 
 block:
+	MOVLQSX 4(R9), BX
+	ANDQ    HEAD, BX
+	ADDQ    BX, SI
 	MOVLQSX (R9), R11
 	SHLQ    $STEP, R11
 	MOVQ    $64, BX

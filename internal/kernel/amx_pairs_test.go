@@ -19,9 +19,9 @@ func fma(x, y, z float32) float32 {
 
 // onTiles is what the set amxbf16 makes of a token and a row, as amx.go says.
 func onTiles(c *panelCase, token, row int) (y float32) {
-	x, at := c.X[token*int(c.Stride):], 0
+	x, at, i := c.X[token*int(c.Stride):], 0, row-PanelRows
 	for b, block := range c.Blocks {
-		i := int(block.Group)*PanelRows + row
+		i -= int(block.Begins) * PanelRows
 		pairs := int(block.Steps) * PanelStep / 2
 		var sum float32
 		for first := 0; first < pairs; first += 16 {
@@ -36,16 +36,16 @@ func onTiles(c *panelCase, token, row int) (y float32) {
 			sum += even + odd
 		}
 		total := c.Totals[b*int(c.Row)+token]
-		if c.Zeros != nil {
-			sum = fma(float32(int(c.Mid)-int(c.Zeros[i])), total, sum)
+		if c.zeros != nil {
+			sum = fma(float32(int(c.Mid)-int(c.zeros[i])), total, sum)
 		}
 		scale := float32(1)
-		if c.Scales != nil {
-			scale = c.Type.At(c.Scales, i)
+		if c.Size > 0 {
+			scale = c.Type.At(c.scales, i)
 		}
 		y = fma(sum, scale, y)
-		if c.Biases != nil {
-			y = fma(total, c.Type.At(c.Biases, i), y)
+		if c.biases != nil {
+			y = fma(total, c.Type.At(c.biases, i), y)
 		}
 		at += int(block.Steps) * PanelStep
 	}
@@ -71,7 +71,8 @@ func TestPairsOnTiles(t *testing.T) {
 				tokens := []int{9, 12, 16, 17, 31, 32, 33, 48, 65}[(4*i+3*j+bits)%9]
 				c := randomPanels(r, bits, tokens, steps, zero, Float((i+j)%3))
 				if zero == "none" {
-					c.Scales = nil
+					c.Head = Head{}
+					c.lay()
 				}
 				c.asPairs(tokens)
 				scratch := make([]byte, 4*len(c.Codes))
@@ -83,7 +84,7 @@ func TestPairsOnTiles(t *testing.T) {
 						if want := onTiles(c, token, row); math.Float32bits(v) != math.Float32bits(want) {
 							t.Fatalf("%s: token %d, row %d: %v, want %v", name, token, row, v, want)
 						}
-						if c.Scales != nil {
+						if c.Size > 0 {
 							exact, size := c.exact(row, token, false)
 							if d := math.Abs(float64(v) - exact); d > size*float64(16+2+4+3+len(steps))*0x1p-24 {
 								t.Fatalf("%s: token %d, row %d: %v, want %v", name, token, row, v, exact)
@@ -99,12 +100,12 @@ func TestPairsOnTiles(t *testing.T) {
 				}
 				check(name)
 				// The same panel as pairs.
-				unpack, codes := active.pairs4, c.Codes
+				kept := formPairs4
 				if bits == 8 {
-					unpack = active.pairs8
+					kept = formPairs8
 				}
-				c.Codes = make([]byte, 2*c.k*PanelRows)
-				unpack(c.Codes, codes, c.Mid)
+				c.widen(kept, scratch)
+				c.Codes = scratch
 				c.Pairs(tokens)
 				check(name + ", kept as pairs")
 			}

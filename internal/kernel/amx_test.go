@@ -21,13 +21,13 @@ func TestTileArgs(t *testing.T) {
 	for i, at := range []uintptr{unsafe.Offsetof(a.codes), unsafe.Offsetof(a.x), unsafe.Offsetof(a.stride), unsafe.Offsetof(a.y),
 		unsafe.Offsetof(a.tokens), unsafe.Offsetof(a.blocks), unsafe.Offsetof(a.count), unsafe.Offsetof(a.scales),
 		unsafe.Offsetof(a.zeros), unsafe.Offsetof(a.biases), unsafe.Offsetof(a.xscales), unsafe.Offsetof(a.sums),
-		unsafe.Offsetof(a.row), unsafe.Offsetof(a.fresh), unsafe.Offsetof(a.exact), unsafe.Offsetof(a.config)} {
+		unsafe.Offsetof(a.row), unsafe.Offsetof(a.fresh), unsafe.Offsetof(a.exact), unsafe.Offsetof(a.config), unsafe.Offsetof(a.head)} {
 		if at != uintptr(8*i) {
 			t.Errorf("field %d is at %d, the assembly expects %d", i, at, 8*i)
 		}
 	}
-	if size := unsafe.Sizeof(a); size != 8*(16+18)+4*32 {
-		t.Errorf("%d bytes, the assembly uses %d", size, 8*(16+18)+4*32)
+	if size := unsafe.Sizeof(a); size != 8*(17+18)+4*32 {
+		t.Errorf("%d bytes, the assembly uses %d", size, 8*(17+18)+4*32)
 	}
 }
 
@@ -56,9 +56,9 @@ func TestTilesInParts(t *testing.T) {
 	was := active
 	t.Cleanup(func() { active = was })
 	for i, steps := range [][]int{
-		slices.Repeat([]int{16}, 5),
+		append([]int{16}, slices.Repeat([]int{-16}, 9)...),
 		slices.Repeat([]int{1}, 2*tileBlocks+3),
-		append(slices.Repeat([]int{16, 3, 8, 11}, 4), 5),
+		append(slices.Repeat([]int{16, -3, 8, 11}, 4), 5),
 		slices.Repeat([]int{4}, 40),
 	} {
 		for _, bits := range []int{4, 8} {
@@ -101,8 +101,8 @@ func TestFusedBiases(t *testing.T) {
 					at += n * PanelStep
 				}
 				for range 3 {
-					i := r.IntN(len(steps) * PanelRows)
-					for _, values := range [][]byte{c.Biases, c.Scales}[:1+r.IntN(2)] {
+					i := r.IntN(len(c.scales) / typ.Size())
+					for _, values := range [][]byte{c.biases, c.scales}[:1+r.IntN(2)] {
 						switch typ {
 						case Float32:
 							binary.LittleEndian.PutUint32(values[4*i:], math.Float32bits(bias))
@@ -113,6 +113,7 @@ func TestFusedBiases(t *testing.T) {
 						}
 					}
 				}
+				c.lay()
 				c.asInt8(tokens)
 				product := func(s set) []float32 {
 					active = s

@@ -410,43 +410,50 @@ DATA words<>+24(SB)/8, $0x0f0e0b0a0d0c0908
 GLOBL words<>(SB), RODATA|NOPTR, $32
 
 // func pairsx1AVX2(p *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, CMOV, F16C
 TEXT ·pairsx1AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
 	VMOVD        CX, X4
 	VPBROADCASTD X4, Y4
 	MOVQ         (AX), CX
-	MOVQ         272(AX), DX
+	MOVQ         224(AX), DX
 	XORQ         BX, BX
-	XORQ         SI, SI
 
 panel:
-	MOVQ    136(AX), DI
-	MOVQ    160(AX), R8
-	MOVQ    248(AX), R8
-	ADDQ    SI, R8
+	MOVQ    88(AX), SI
+	MOVQ    112(AX), DI
+	MOVQ    200(AX), DI
+	ADDQ    BX, DI
 	VPXOR   Y0, Y0, Y0
-	VMOVDQU Y0, (R8)
-	VMOVDQU Y0, 32(R8)
-	VMOVDQU Y0, 64(R8)
-	VMOVDQU Y0, 96(R8)
+	VMOVDQU Y0, (DI)
+	VMOVDQU Y0, 32(DI)
+	VMOVDQU Y0, 64(DI)
+	VMOVDQU Y0, 96(DI)
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	MOVQ    112(AX), R8
-	MOVQ    120(AX), R9
-	XORQ    R10, R10
+	MOVQ    64(AX), DI
+	MOVQ    72(AX), R8
+	XORQ    R9, R9
+	MOVQ    CX, R10
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX 4(DI), R11
+	TESTQ   R11, R11
+	CMOVQNE CX, R10
+	ANDQ    32(AX), R11
+	ADDQ    R11, CX
+	MOVQ    (R10), R11
+	MOVQ    64(R10), R11
+	MOVLQSX (DI), R11
 
 step:
 	VMOVDQU      (CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (DI), Y6
+	VPBROADCASTD (SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -456,7 +463,7 @@ step:
 	VMOVDQU      32(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (DI), Y6
+	VPBROADCASTD (SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -466,7 +473,7 @@ step:
 	VMOVDQU      64(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (DI), Y6
+	VPBROADCASTD (SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -476,7 +483,7 @@ step:
 	VMOVDQU      96(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD (DI), Y6
+	VPBROADCASTD (SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -486,7 +493,7 @@ step:
 	VMOVDQU      128(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(DI), Y6
+	VPBROADCASTD 4(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -496,7 +503,7 @@ step:
 	VMOVDQU      160(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(DI), Y6
+	VPBROADCASTD 4(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -506,7 +513,7 @@ step:
 	VMOVDQU      192(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(DI), Y6
+	VPBROADCASTD 4(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -516,7 +523,7 @@ step:
 	VMOVDQU      224(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 4(DI), Y6
+	VPBROADCASTD 4(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -526,7 +533,7 @@ step:
 	VMOVDQU      256(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(DI), Y6
+	VPBROADCASTD 8(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -536,7 +543,7 @@ step:
 	VMOVDQU      288(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(DI), Y6
+	VPBROADCASTD 8(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -546,7 +553,7 @@ step:
 	VMOVDQU      320(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(DI), Y6
+	VPBROADCASTD 8(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -556,7 +563,7 @@ step:
 	VMOVDQU      352(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 8(DI), Y6
+	VPBROADCASTD 8(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -566,7 +573,7 @@ step:
 	VMOVDQU      384(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(DI), Y6
+	VPBROADCASTD 12(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -576,7 +583,7 @@ step:
 	VMOVDQU      416(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(DI), Y6
+	VPBROADCASTD 12(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -586,7 +593,7 @@ step:
 	VMOVDQU      448(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(DI), Y6
+	VPBROADCASTD 12(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -596,7 +603,7 @@ step:
 	VMOVDQU      480(CX), Y5
 	VPSLLD       $0x10, Y5, Y7
 	VPAND        Y4, Y5, Y5
-	VPBROADCASTD 12(DI), Y6
+	VPBROADCASTD 12(SI), Y6
 	VPAND        Y4, Y6, Y8
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y8, Y5, Y9
@@ -604,314 +611,295 @@ step:
 	VMULPS       Y6, Y7, Y9
 	VADDPS       Y9, Y3, Y3
 	ADDQ         $0x00000200, CX
-	ADDQ         $0x10, DI
+	ADDQ         $0x10, SI
 	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain0
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R14)(R11*1), Y6
-	VPBROADCASTD 104(AX), Y7
+	ADDQ         R10, R12
+	VPMOVZXBD    (R12), Y6
+	VPBROADCASTD 56(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Y5
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y0, Y0
 
 centred0:
-	LEAQ      (R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R13)(R14*2), Y7
+	VPMOVZXWD (R10), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R13)(R14*2), Y7
+	VCVTPH2PS (R10), Y7
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R13)(R14*4), Y7
+	VMOVUPS (R10), Y7
 
 scales0done:
 	VMULPS    Y7, Y0, Y0
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain0
-	LEAQ      (R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R13)(R11*2), Y7
+	VPMOVZXWD (R12), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R13)(R11*2), Y7
+	VCVTPH2PS (R12), Y7
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R13)(R11*4), Y7
+	VMOVUPS (R12), Y7
 
 biases0done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Y5
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y0, Y0
 
 plain0:
-	VADDPS       (R12), Y0, Y0
-	VMOVUPS      Y0, (R12)
+	VADDPS       (R11), Y0, Y0
+	VMOVUPS      Y0, (R11)
 	VPXOR        Y0, Y0, Y0
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain1
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    8(R14)(R11*1), Y6
-	VPBROADCASTD 104(AX), Y7
+	ADDQ         R10, R12
+	VPMOVZXBD    8(R12), Y6
+	VPBROADCASTD 56(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Y5
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y1, Y1
 
 centred1:
-	LEAQ      8(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R13)(R14*2), Y7
+	VPMOVZXWD 16(R10), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R13)(R14*2), Y7
+	VCVTPH2PS 16(R10), Y7
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R13)(R14*4), Y7
+	VMOVUPS 32(R10), Y7
 
 scales1done:
 	VMULPS    Y7, Y1, Y1
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain1
-	LEAQ      8(R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R13)(R11*2), Y7
+	VPMOVZXWD 16(R12), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R13)(R11*2), Y7
+	VCVTPH2PS 16(R12), Y7
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R13)(R11*4), Y7
+	VMOVUPS 32(R12), Y7
 
 biases1done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Y5
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y1, Y1
 
 plain1:
-	VADDPS       32(R12), Y1, Y1
-	VMOVUPS      Y1, 32(R12)
+	VADDPS       32(R11), Y1, Y1
+	VMOVUPS      Y1, 32(R11)
 	VPXOR        Y1, Y1, Y1
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain2
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain2
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred2
-	VPMOVZXBD    16(R14)(R11*1), Y6
-	VPBROADCASTD 104(AX), Y7
+	ADDQ         R10, R12
+	VPMOVZXBD    16(R12), Y6
+	VPBROADCASTD 56(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Y5
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y2, Y2
 
 centred2:
-	LEAQ      16(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales232
 	JE        scales216
-	VPMOVZXWD (R13)(R14*2), Y7
+	VPMOVZXWD 32(R10), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       scales2done
 
 scales216:
-	VCVTPH2PS (R13)(R14*2), Y7
+	VCVTPH2PS 32(R10), Y7
 	JMP       scales2done
 
 scales232:
-	VMOVUPS (R13)(R14*4), Y7
+	VMOVUPS 64(R10), Y7
 
 scales2done:
 	VMULPS    Y7, Y2, Y2
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain2
-	LEAQ      16(R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases232
 	JE        biases216
-	VPMOVZXWD (R13)(R11*2), Y7
+	VPMOVZXWD 32(R12), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       biases2done
 
 biases216:
-	VCVTPH2PS (R13)(R11*2), Y7
+	VCVTPH2PS 32(R12), Y7
 	JMP       biases2done
 
 biases232:
-	VMOVUPS (R13)(R11*4), Y7
+	VMOVUPS 64(R12), Y7
 
 biases2done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Y5
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y2, Y2
 
 plain2:
-	VADDPS       64(R12), Y2, Y2
-	VMOVUPS      Y2, 64(R12)
+	VADDPS       64(R11), Y2, Y2
+	VMOVUPS      Y2, 64(R11)
 	VPXOR        Y2, Y2, Y2
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain3
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain3
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred3
-	VPMOVZXBD    24(R14)(R11*1), Y6
-	VPBROADCASTD 104(AX), Y7
+	ADDQ         R10, R12
+	VPMOVZXBD    24(R12), Y6
+	VPBROADCASTD 56(AX), Y7
 	VPSUBD       Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Y5
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y5
 	VMULPS       Y5, Y7, Y6
 	VADDPS       Y6, Y3, Y3
 
 centred3:
-	LEAQ      24(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales332
 	JE        scales316
-	VPMOVZXWD (R13)(R14*2), Y7
+	VPMOVZXWD 48(R10), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       scales3done
 
 scales316:
-	VCVTPH2PS (R13)(R14*2), Y7
+	VCVTPH2PS 48(R10), Y7
 	JMP       scales3done
 
 scales332:
-	VMOVUPS (R13)(R14*4), Y7
+	VMOVUPS 96(R10), Y7
 
 scales3done:
 	VMULPS    Y7, Y3, Y3
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain3
-	LEAQ      24(R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases332
 	JE        biases316
-	VPMOVZXWD (R13)(R11*2), Y7
+	VPMOVZXWD 48(R12), Y7
 	VPSLLD    $0x10, Y7, Y7
 	JMP       biases3done
 
 biases316:
-	VCVTPH2PS (R13)(R11*2), Y7
+	VCVTPH2PS 48(R12), Y7
 	JMP       biases3done
 
 biases332:
-	VMOVUPS (R13)(R11*4), Y7
+	VMOVUPS 96(R12), Y7
 
 biases3done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Y5
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y5
 	VMULPS       Y7, Y5, Y6
 	VADDPS       Y6, Y3, Y3
 
 plain3:
-	VADDPS  96(R12), Y3, Y3
-	VMOVUPS Y3, 96(R12)
+	VADDPS  96(R11), Y3, Y3
+	VMOVUPS Y3, 96(R11)
 	VPXOR   Y3, Y3, Y3
-	MOVQ    240(AX), R11
-	LEAQ    (R10)(R11*4), R10
-	ADDQ    $0x08, R8
-	DECQ    R9
+	MOVQ    192(AX), R11
+	LEAQ    (R9)(R11*4), R9
+	ADDQ    $0x08, DI
+	DECQ    R8
 	JNZ     block
-	MOVQ    280(AX), DI
-	SHLQ    $0x05, DI
-	ADDQ    DI, BX
-	ADDQ    $0x00000080, SI
+	ADDQ    $0x00000080, BX
 	DECQ    DX
 	JNZ     panel
 	VZEROUPPER
 	RET
 
 // func pairsx2AVX2(p *byte)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·pairsx2AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
 	VMOVD        CX, X8
 	VPBROADCASTD X8, Y8
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), SI
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
+	MOVQ         200(AX), SI
 	VPXOR        Y0, Y0, Y0
 	VMOVDQU      Y0, (SI)
 	VMOVDQU      Y0, 32(SI)
@@ -929,12 +917,18 @@ TEXT ·pairsx2AVX2(SB), NOSPLIT, $0-8
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	MOVQ         112(AX), SI
-	MOVQ         120(AX), DI
+	MOVQ         64(AX), SI
+	MOVQ         72(AX), DI
 	XORQ         R8, R8
+	MOVQ         CX, R9
 
 block:
-	MOVLQSX (SI), R9
+	MOVLQSX 4(SI), R10
+	TESTQ   R10, R10
+	CMOVQNE CX, R9
+	ANDQ    32(AX), R10
+	ADDQ    R10, CX
+	MOVLQSX (SI), R10
 
 step:
 	VMOVDQU      (CX), Y9
@@ -1219,76 +1213,73 @@ step:
 	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
-	DECQ         R9
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain0
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R12)(R9*1), Y10
-	VPBROADCASTD 104(AX), Y11
+	ADDQ         R9, R11
+	VPMOVZXBD    (R11), Y10
+	VPBROADCASTD 56(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Y9
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y0, Y0
-	VBROADCASTSS 4(R12), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y4, Y4
 
 centred0:
-	LEAQ      (R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R11)(R12*2), Y11
+	VPMOVZXWD (R9), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R11)(R12*2), Y11
+	VCVTPH2PS (R9), Y11
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R11)(R12*4), Y11
+	VMOVUPS (R9), Y11
 
 scales0done:
 	VMULPS    Y11, Y0, Y0
 	VMULPS    Y11, Y4, Y4
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain0
-	LEAQ      (R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R11)(R9*2), Y11
+	VPMOVZXWD (R11), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R11)(R9*2), Y11
+	VCVTPH2PS (R11), Y11
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R11)(R9*4), Y11
+	VMOVUPS (R11), Y11
 
 biases0done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y9
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y0, Y0
-	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y4, Y4
 
@@ -1299,74 +1290,71 @@ plain0:
 	VADDPS       128(R10), Y4, Y4
 	VMOVUPS      Y4, 128(R10)
 	VPXOR        Y4, Y4, Y4
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain1
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    8(R12)(R9*1), Y10
-	VPBROADCASTD 104(AX), Y11
+	ADDQ         R9, R11
+	VPMOVZXBD    8(R11), Y10
+	VPBROADCASTD 56(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Y9
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y1, Y1
-	VBROADCASTSS 4(R12), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y5, Y5
 
 centred1:
-	LEAQ      8(R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R11)(R12*2), Y11
+	VPMOVZXWD 16(R9), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R11)(R12*2), Y11
+	VCVTPH2PS 16(R9), Y11
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R11)(R12*4), Y11
+	VMOVUPS 32(R9), Y11
 
 scales1done:
 	VMULPS    Y11, Y1, Y1
 	VMULPS    Y11, Y5, Y5
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain1
-	LEAQ      8(R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R11)(R9*2), Y11
+	VPMOVZXWD 16(R11), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R11)(R9*2), Y11
+	VCVTPH2PS 16(R11), Y11
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R11)(R9*4), Y11
+	VMOVUPS 32(R11), Y11
 
 biases1done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y9
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y1, Y1
-	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y5, Y5
 
@@ -1377,74 +1365,71 @@ plain1:
 	VADDPS       160(R10), Y5, Y5
 	VMOVUPS      Y5, 160(R10)
 	VPXOR        Y5, Y5, Y5
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain2
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain2
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred2
-	VPMOVZXBD    16(R12)(R9*1), Y10
-	VPBROADCASTD 104(AX), Y11
+	ADDQ         R9, R11
+	VPMOVZXBD    16(R11), Y10
+	VPBROADCASTD 56(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Y9
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y2, Y2
-	VBROADCASTSS 4(R12), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y6, Y6
 
 centred2:
-	LEAQ      16(R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales232
 	JE        scales216
-	VPMOVZXWD (R11)(R12*2), Y11
+	VPMOVZXWD 32(R9), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       scales2done
 
 scales216:
-	VCVTPH2PS (R11)(R12*2), Y11
+	VCVTPH2PS 32(R9), Y11
 	JMP       scales2done
 
 scales232:
-	VMOVUPS (R11)(R12*4), Y11
+	VMOVUPS 64(R9), Y11
 
 scales2done:
 	VMULPS    Y11, Y2, Y2
 	VMULPS    Y11, Y6, Y6
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain2
-	LEAQ      16(R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases232
 	JE        biases216
-	VPMOVZXWD (R11)(R9*2), Y11
+	VPMOVZXWD 32(R11), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       biases2done
 
 biases216:
-	VCVTPH2PS (R11)(R9*2), Y11
+	VCVTPH2PS 32(R11), Y11
 	JMP       biases2done
 
 biases232:
-	VMOVUPS (R11)(R9*4), Y11
+	VMOVUPS 64(R11), Y11
 
 biases2done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y9
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y2, Y2
-	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y6, Y6
 
@@ -1455,74 +1440,71 @@ plain2:
 	VADDPS       192(R10), Y6, Y6
 	VMOVUPS      Y6, 192(R10)
 	VPXOR        Y6, Y6, Y6
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain3
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain3
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred3
-	VPMOVZXBD    24(R12)(R9*1), Y10
-	VPBROADCASTD 104(AX), Y11
+	ADDQ         R9, R11
+	VPMOVZXBD    24(R11), Y10
+	VPBROADCASTD 56(AX), Y11
 	VPSUBD       Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Y9
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y3, Y3
-	VBROADCASTSS 4(R12), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y9, Y11, Y10
 	VADDPS       Y10, Y7, Y7
 
 centred3:
-	LEAQ      24(R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales332
 	JE        scales316
-	VPMOVZXWD (R11)(R12*2), Y11
+	VPMOVZXWD 48(R9), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       scales3done
 
 scales316:
-	VCVTPH2PS (R11)(R12*2), Y11
+	VCVTPH2PS 48(R9), Y11
 	JMP       scales3done
 
 scales332:
-	VMOVUPS (R11)(R12*4), Y11
+	VMOVUPS 96(R9), Y11
 
 scales3done:
 	VMULPS    Y11, Y3, Y3
 	VMULPS    Y11, Y7, Y7
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain3
-	LEAQ      24(R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases332
 	JE        biases316
-	VPMOVZXWD (R11)(R9*2), Y11
+	VPMOVZXWD 48(R11), Y11
 	VPSLLD    $0x10, Y11, Y11
 	JMP       biases3done
 
 biases316:
-	VCVTPH2PS (R11)(R9*2), Y11
+	VCVTPH2PS 48(R11), Y11
 	JMP       biases3done
 
 biases332:
-	VMOVUPS (R11)(R9*4), Y11
+	VMOVUPS 96(R11), Y11
 
 biases3done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y9
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y3, Y3
-	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 4(R11), Y9
 	VMULPS       Y11, Y9, Y10
 	VADDPS       Y10, Y7, Y7
 
@@ -1533,8 +1515,8 @@ plain3:
 	VADDPS  224(R10), Y7, Y7
 	VMOVUPS Y7, 224(R10)
 	VPXOR   Y7, Y7, Y7
-	MOVQ    240(AX), R9
-	LEAQ    (R8)(R9*4), R8
+	MOVQ    192(AX), R10
+	LEAQ    (R8)(R10*4), R8
 	ADDQ    $0x08, SI
 	DECQ    DI
 	JNZ     block

@@ -198,33 +198,40 @@ DATA words<>+24(SB)/8, $0x0f0e0b0a0d0c0908
 GLOBL words<>(SB), RODATA|NOPTR, $32
 
 // func pairsx1AVX512(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·pairsx1AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
 	VMOVD        CX, X2
 	VPBROADCASTD X2, Z2
 	MOVQ         (AX), CX
-	MOVQ         272(AX), DX
+	MOVQ         224(AX), DX
 	XORQ         BX, BX
-	XORQ         SI, SI
 
 panel:
-	MOVQ      136(AX), DI
-	MOVQ      160(AX), R8
-	MOVQ      248(AX), R8
-	ADDQ      SI, R8
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R8)
-	VMOVDQU32 Z0, 64(R8)
+	VMOVDQU32 Z0, (DI)
+	VMOVDQU32 Z0, 64(DI)
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
-	XORQ      R10, R10
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX 4(DI), R11
+	TESTQ   R11, R11
+	CMOVQNE CX, R10
+	ANDQ    32(AX), R11
+	ADDQ    R11, CX
+	MOVQ    (R10), R11
+	MOVQ    64(R10), R11
+	MOVLQSX (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z3
@@ -233,7 +240,7 @@ step:
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD (DI), Z5
+	VPBROADCASTD (SI), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -250,7 +257,7 @@ step:
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 4(DI), Z5
+	VPBROADCASTD 4(SI), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -267,7 +274,7 @@ step:
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 8(DI), Z5
+	VPBROADCASTD 8(SI), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -284,7 +291,7 @@ step:
 	VPANDD       Z2, Z3, Z3
 	VPSLLD       $0x10, Z4, Z7
 	VPANDD       Z2, Z4, Z4
-	VPBROADCASTD 12(DI), Z5
+	VPBROADCASTD 12(SI), Z5
 	VPANDD       Z2, Z5, Z8
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z8, Z3, Z9
@@ -296,174 +303,163 @@ step:
 	VMULPS       Z5, Z7, Z9
 	VADDPS       Z9, Z1, Z1
 	ADDQ         $0x00000200, CX
-	ADDQ         $0x10, DI
+	ADDQ         $0x10, SI
 	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain0
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R14)(R11*1), Z4
-	VPBROADCASTD 104(AX), Z5
+	ADDQ         R10, R12
+	VPMOVZXBD    (R12), Z4
+	VPBROADCASTD 56(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z3
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z0, Z0
 
 centred0:
-	LEAQ      (R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R13)(R14*2), Z5
+	VPMOVZXWD (R10), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R13)(R14*2), Z5
+	VCVTPH2PS (R10), Z5
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R13)(R14*4), Z5
+	VMOVUPS (R10), Z5
 
 scales0done:
 	VMULPS    Z5, Z0, Z0
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain0
-	LEAQ      (R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R13)(R11*2), Z5
+	VPMOVZXWD (R12), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R13)(R11*2), Z5
+	VCVTPH2PS (R12), Z5
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R13)(R11*4), Z5
+	VMOVUPS (R12), Z5
 
 biases0done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z3
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z0, Z0
 
 plain0:
-	VADDPS       (R12), Z0, Z0
-	VMOVUPS      Z0, (R12)
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain1
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R14)(R11*1), Z4
-	VPBROADCASTD 104(AX), Z5
+	ADDQ         R10, R12
+	VPMOVZXBD    16(R12), Z4
+	VPBROADCASTD 56(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z3
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z1, Z1
 
 centred1:
-	LEAQ      16(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R13)(R14*2), Z5
+	VPMOVZXWD 32(R10), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R13)(R14*2), Z5
+	VCVTPH2PS 32(R10), Z5
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R13)(R14*4), Z5
+	VMOVUPS 64(R10), Z5
 
 scales1done:
 	VMULPS    Z5, Z1, Z1
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain1
-	LEAQ      16(R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R13)(R11*2), Z5
+	VPMOVZXWD 32(R12), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R13)(R11*2), Z5
+	VCVTPH2PS 32(R12), Z5
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R13)(R11*4), Z5
+	VMOVUPS 64(R12), Z5
 
 biases1done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z3
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z1, Z1
 
 plain1:
-	VADDPS  64(R12), Z1, Z1
-	VMOVUPS Z1, 64(R12)
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    240(AX), R11
-	LEAQ    (R10)(R11*4), R10
-	ADDQ    $0x08, R8
-	DECQ    R9
+	MOVQ    192(AX), R11
+	LEAQ    (R9)(R11*4), R9
+	ADDQ    $0x08, DI
+	DECQ    R8
 	JNZ     block
-	MOVQ    280(AX), DI
-	SHLQ    $0x05, DI
-	ADDQ    DI, BX
-	ADDQ    $0x00000080, SI
+	ADDQ    $0x00000080, BX
 	DECQ    DX
 	JNZ     panel
 	VZEROUPPER
 	RET
 
 // func pairsx2AVX512(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·pairsx2AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
 	VMOVD        CX, X4
 	VPBROADCASTD X4, Z4
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), SI
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
+	MOVQ         200(AX), SI
 	VPXORD       Z0, Z0, Z0
 	VMOVDQU32    Z0, (SI)
 	VMOVDQU32    Z0, 64(SI)
@@ -473,12 +469,18 @@ TEXT ·pairsx2AVX512(SB), NOSPLIT, $0-8
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVQ         112(AX), SI
-	MOVQ         120(AX), DI
+	MOVQ         64(AX), SI
+	MOVQ         72(AX), DI
 	XORQ         R8, R8
+	MOVQ         CX, R9
 
 block:
-	MOVLQSX (SI), R9
+	MOVLQSX 4(SI), R10
+	TESTQ   R10, R10
+	CMOVQNE CX, R9
+	ANDQ    32(AX), R10
+	ADDQ    R10, CX
+	MOVLQSX (SI), R10
 
 step:
 	VMOVDQU32    (CX), Z5
@@ -603,76 +605,73 @@ step:
 	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
-	DECQ         R9
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain0
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R12)(R9*1), Z6
-	VPBROADCASTD 104(AX), Z7
+	ADDQ         R9, R11
+	VPMOVZXBD    (R11), Z6
+	VPBROADCASTD 56(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Z5
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R12), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z2, Z2
 
 centred0:
-	LEAQ      (R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R11)(R12*2), Z7
+	VPMOVZXWD (R9), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R11)(R12*2), Z7
+	VCVTPH2PS (R9), Z7
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R11)(R12*4), Z7
+	VMOVUPS (R9), Z7
 
 scales0done:
 	VMULPS    Z7, Z0, Z0
 	VMULPS    Z7, Z2, Z2
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain0
-	LEAQ      (R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R11)(R9*2), Z7
+	VPMOVZXWD (R11), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R11)(R9*2), Z7
+	VCVTPH2PS (R11), Z7
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R11)(R9*4), Z7
+	VMOVUPS (R11), Z7
 
 biases0done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z5
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R9), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z2, Z2
 
@@ -683,74 +682,71 @@ plain0:
 	VADDPS       128(R10), Z2, Z2
 	VMOVUPS      Z2, 128(R10)
 	VPXORD       Z2, Z2, Z2
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain1
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R12)(R9*1), Z6
-	VPBROADCASTD 104(AX), Z7
+	ADDQ         R9, R11
+	VPMOVZXBD    16(R11), Z6
+	VPBROADCASTD 56(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Z5
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R12), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z3, Z3
 
 centred1:
-	LEAQ      16(R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R11)(R12*2), Z7
+	VPMOVZXWD 32(R9), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R11)(R12*2), Z7
+	VCVTPH2PS 32(R9), Z7
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R11)(R12*4), Z7
+	VMOVUPS 64(R9), Z7
 
 scales1done:
 	VMULPS    Z7, Z1, Z1
 	VMULPS    Z7, Z3, Z3
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain1
-	LEAQ      16(R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R11)(R9*2), Z7
+	VPMOVZXWD 32(R11), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R11)(R9*2), Z7
+	VCVTPH2PS 32(R11), Z7
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R11)(R9*4), Z7
+	VMOVUPS 64(R11), Z7
 
 biases1done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z5
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R9), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z3, Z3
 
@@ -761,8 +757,8 @@ plain1:
 	VADDPS  192(R10), Z3, Z3
 	VMOVUPS Z3, 192(R10)
 	VPXORD  Z3, Z3, Z3
-	MOVQ    240(AX), R9
-	LEAQ    (R8)(R9*4), R8
+	MOVQ    192(AX), R10
+	LEAQ    (R8)(R10*4), R8
 	ADDQ    $0x08, SI
 	DECQ    DI
 	JNZ     block
@@ -770,17 +766,17 @@ plain1:
 	RET
 
 // func pairsx4AVX512(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·pairsx4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
 	VMOVD        CX, X8
 	VPBROADCASTD X8, Z8
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
-	MOVQ         248(AX), DI
+	MOVQ         200(AX), DI
 	VPXORD       Z0, Z0, Z0
 	VMOVDQU32    Z0, (DI)
 	VMOVDQU32    Z0, 64(DI)
@@ -798,12 +794,18 @@ TEXT ·pairsx4AVX512(SB), NOSPLIT, $0-8
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVQ         112(AX), DI
-	MOVQ         120(AX), R8
+	MOVQ         64(AX), DI
+	MOVQ         72(AX), R8
 	XORQ         R9, R9
+	MOVQ         CX, R10
 
 block:
-	MOVLQSX (DI), R10
+	MOVLQSX 4(DI), R11
+	TESTQ   R11, R11
+	CMOVQNE CX, R10
+	ANDQ    32(AX), R11
+	ADDQ    R11, CX
+	MOVLQSX (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z9
@@ -1016,90 +1018,87 @@ step:
 	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
-	DECQ         R10
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
-	MOVQ         24(AX), R12
+	MOVQ         200(AX), R11
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R12
 	TESTQ        R12, R12
-	JZ           plain0
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
 	JZ           centred0
-	VPMOVZXBD    (R13)(R10*1), Z10
-	VPBROADCASTD 104(AX), Z11
+	ADDQ         R10, R12
+	VPMOVZXBD    (R12), Z10
+	VPBROADCASTD 56(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         216(AX), R13
-	ADDQ         R9, R13
-	VBROADCASTSS (R13), Z9
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R13), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R13), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R13), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z6, Z6
 
 centred0:
-	LEAQ      (R10), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R12)(R13*2), Z11
+	VPMOVZXWD (R10), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R12)(R13*2), Z11
+	VCVTPH2PS (R10), Z11
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R12)(R13*4), Z11
+	VMOVUPS (R10), Z11
 
 scales0done:
 	VMULPS    Z11, Z0, Z0
 	VMULPS    Z11, Z2, Z2
 	VMULPS    Z11, Z4, Z4
 	VMULPS    Z11, Z6, Z6
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        plain0
-	LEAQ      (R10), R10
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R12)(R10*2), Z11
+	VPMOVZXWD (R12), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R12)(R10*2), Z11
+	VCVTPH2PS (R12), Z11
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R12)(R10*4), Z11
+	VMOVUPS (R12), Z11
 
 biases0done:
-	MOVQ         216(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z9
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R10), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R10), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R10), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z6, Z6
 
@@ -1116,88 +1115,85 @@ plain0:
 	VADDPS       384(R11), Z6, Z6
 	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
-	MOVQ         24(AX), R12
+	MOVQ         200(AX), R11
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R12
 	TESTQ        R12, R12
-	JZ           plain1
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
 	JZ           centred1
-	VPMOVZXBD    16(R13)(R10*1), Z10
-	VPBROADCASTD 104(AX), Z11
+	ADDQ         R10, R12
+	VPMOVZXBD    16(R12), Z10
+	VPBROADCASTD 56(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         216(AX), R13
-	ADDQ         R9, R13
-	VBROADCASTSS (R13), Z9
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R13), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R13), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R13), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z7, Z7
 
 centred1:
-	LEAQ      16(R10), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R12)(R13*2), Z11
+	VPMOVZXWD 32(R10), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R12)(R13*2), Z11
+	VCVTPH2PS 32(R10), Z11
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R12)(R13*4), Z11
+	VMOVUPS 64(R10), Z11
 
 scales1done:
 	VMULPS    Z11, Z1, Z1
 	VMULPS    Z11, Z3, Z3
 	VMULPS    Z11, Z5, Z5
 	VMULPS    Z11, Z7, Z7
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        plain1
-	LEAQ      16(R10), R10
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R12)(R10*2), Z11
+	VPMOVZXWD 32(R12), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R12)(R10*2), Z11
+	VCVTPH2PS 32(R12), Z11
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R12)(R10*4), Z11
+	VMOVUPS 64(R12), Z11
 
 biases1done:
-	MOVQ         216(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z9
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R10), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R10), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R10), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z7, Z7
 
@@ -1214,8 +1210,8 @@ plain1:
 	VADDPS  448(R11), Z7, Z7
 	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
-	MOVQ    240(AX), R10
-	LEAQ    (R9)(R10*4), R9
+	MOVQ    192(AX), R11
+	LEAQ    (R9)(R11*4), R9
 	ADDQ    $0x08, DI
 	DECQ    R8
 	JNZ     block
@@ -1223,18 +1219,18 @@ plain1:
 	RET
 
 // func pairsx8AVX512(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·pairsx8AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
 	VMOVD        CX, X16
 	VPBROADCASTD X16, Z16
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
 	LEAQ         (DX)(BX*4), DI
-	MOVQ         248(AX), R8
+	MOVQ         200(AX), R8
 	VPXORD       Z0, Z0, Z0
 	VMOVDQU32    Z0, (R8)
 	VMOVDQU32    Z0, 64(R8)
@@ -1268,12 +1264,18 @@ TEXT ·pairsx8AVX512(SB), NOSPLIT, $0-8
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
-	MOVQ         112(AX), R8
-	MOVQ         120(AX), R9
+	MOVQ         64(AX), R8
+	MOVQ         72(AX), R9
 	XORQ         R10, R10
+	MOVQ         CX, R11
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX 4(R8), R12
+	TESTQ   R12, R12
+	CMOVQNE CX, R11
+	ANDQ    32(AX), R12
+	ADDQ    R12, CX
+	MOVLQSX (R8), R12
 
 step:
 	VMOVDQU32    (CX), Z17
@@ -1663,64 +1665,61 @@ step:
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	ADDQ         $0x10, DI
-	DECQ         R11
+	DECQ         R12
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
-	MOVQ         24(AX), R13
+	MOVQ         200(AX), R12
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R13
 	TESTQ        R13, R13
-	JZ           plain0
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R14)(R11*1), Z18
-	VPBROADCASTD 104(AX), Z19
+	ADDQ         R11, R13
+	VPMOVZXBD    (R13), Z18
+	VPBROADCASTD 56(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z17
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R14), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R14), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R14), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R14), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R14), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R14), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R14), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z14, Z14
 
 centred0:
-	LEAQ      (R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R13)(R14*2), Z19
+	VPMOVZXWD (R11), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R13)(R14*2), Z19
+	VCVTPH2PS (R11), Z19
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R13)(R14*4), Z19
+	VMOVUPS (R11), Z19
 
 scales0done:
 	VMULPS    Z19, Z0, Z0
@@ -1731,50 +1730,50 @@ scales0done:
 	VMULPS    Z19, Z10, Z10
 	VMULPS    Z19, Z12, Z12
 	VMULPS    Z19, Z14, Z14
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        plain0
-	LEAQ      (R11), R11
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R13)(R11*2), Z19
+	VPMOVZXWD (R13), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R13)(R11*2), Z19
+	VCVTPH2PS (R13), Z19
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R13)(R11*4), Z19
+	VMOVUPS (R13), Z19
 
 biases0done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z17
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R11), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R11), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R11), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R11), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R11), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R11), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R11), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z14, Z14
 
@@ -1803,62 +1802,59 @@ plain0:
 	VADDPS       896(R12), Z14, Z14
 	VMOVUPS      Z14, 896(R12)
 	VPXORD       Z14, Z14, Z14
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
-	MOVQ         24(AX), R13
+	MOVQ         200(AX), R12
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R13
 	TESTQ        R13, R13
-	JZ           plain1
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R14)(R11*1), Z18
-	VPBROADCASTD 104(AX), Z19
+	ADDQ         R11, R13
+	VPMOVZXBD    16(R13), Z18
+	VPBROADCASTD 56(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z17
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R14), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R14), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R14), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R14), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R14), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R14), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R14), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z15, Z15
 
 centred1:
-	LEAQ      16(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R13)(R14*2), Z19
+	VPMOVZXWD 32(R11), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R13)(R14*2), Z19
+	VCVTPH2PS 32(R11), Z19
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R13)(R14*4), Z19
+	VMOVUPS 64(R11), Z19
 
 scales1done:
 	VMULPS    Z19, Z1, Z1
@@ -1869,50 +1865,50 @@ scales1done:
 	VMULPS    Z19, Z11, Z11
 	VMULPS    Z19, Z13, Z13
 	VMULPS    Z19, Z15, Z15
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        plain1
-	LEAQ      16(R11), R11
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R13)(R11*2), Z19
+	VPMOVZXWD 32(R13), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R13)(R11*2), Z19
+	VCVTPH2PS 32(R13), Z19
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R13)(R11*4), Z19
+	VMOVUPS 64(R13), Z19
 
 biases1done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z17
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R11), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R11), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R11), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R11), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R11), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R11), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R11), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z15, Z15
 
@@ -1941,8 +1937,8 @@ plain1:
 	VADDPS  960(R12), Z15, Z15
 	VMOVUPS Z15, 960(R12)
 	VPXORD  Z15, Z15, Z15
-	MOVQ    240(AX), R11
-	LEAQ    (R10)(R11*4), R10
+	MOVQ    192(AX), R12
+	LEAQ    (R10)(R12*4), R10
 	ADDQ    $0x08, R8
 	DECQ    R9
 	JNZ     block

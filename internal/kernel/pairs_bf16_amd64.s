@@ -5,35 +5,42 @@
 #include "textflag.h"
 
 // func pairsx1BF16(p *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·pairsx1BF16(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	MOVQ (AX), CX
-	MOVQ 272(AX), DX
+	MOVQ 224(AX), DX
 	XORQ BX, BX
-	XORQ SI, SI
 
 panel:
-	MOVQ      136(AX), DI
-	MOVQ      160(AX), R8
-	MOVQ      248(AX), R8
-	ADDQ      SI, R8
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R8)
-	VMOVDQU32 Z0, 64(R8)
+	VMOVDQU32 Z0, (DI)
+	VMOVDQU32 Z0, 64(DI)
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
-	XORQ      R10, R10
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX 4(DI), R11
+	TESTQ   R11, R11
+	CMOVQNE CX, R10
+	ANDQ    32(AX), R11
+	ADDQ    R11, CX
+	MOVQ    (R10), R11
+	MOVQ    64(R10), R11
+	MOVLQSX (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z2
 	VMOVDQU32    64(CX), Z3
-	VPBROADCASTD (DI), Z4
+	VPBROADCASTD (SI), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -44,7 +51,7 @@ step:
 	WORD         $0xcc52
 	VMOVDQU32    128(CX), Z2
 	VMOVDQU32    192(CX), Z3
-	VPBROADCASTD 4(DI), Z4
+	VPBROADCASTD 4(SI), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -55,7 +62,7 @@ step:
 	WORD         $0xcc52
 	VMOVDQU32    256(CX), Z2
 	VMOVDQU32    320(CX), Z3
-	VPBROADCASTD 8(DI), Z4
+	VPBROADCASTD 8(SI), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -66,7 +73,7 @@ step:
 	WORD         $0xcc52
 	VMOVDQU32    384(CX), Z2
 	VMOVDQU32    448(CX), Z3
-	VPBROADCASTD 12(DI), Z4
+	VPBROADCASTD 12(SI), Z4
 
 	// VDPBF16PS Z4, Z2, Z0
 	LONG $0x486ef262
@@ -76,171 +83,160 @@ step:
 	LONG         $0x4866f262
 	WORD         $0xcc52
 	ADDQ         $0x00000200, CX
-	ADDQ         $0x10, DI
+	ADDQ         $0x10, SI
 	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain0
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R14)(R11*1), Z3
-	VPBROADCASTD 104(AX), Z4
+	ADDQ         R10, R12
+	VPMOVZXBD    (R12), Z3
+	VPBROADCASTD 56(AX), Z4
 	VPSUBD       Z3, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z2
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z2
 	VMULPS       Z2, Z4, Z3
 	VADDPS       Z3, Z0, Z0
 
 centred0:
-	LEAQ      (R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R13)(R14*2), Z4
+	VPMOVZXWD (R10), Z4
 	VPSLLD    $0x10, Z4, Z4
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R13)(R14*2), Z4
+	VCVTPH2PS (R10), Z4
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R13)(R14*4), Z4
+	VMOVUPS (R10), Z4
 
 scales0done:
 	VMULPS    Z4, Z0, Z0
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain0
-	LEAQ      (R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R13)(R11*2), Z4
+	VPMOVZXWD (R12), Z4
 	VPSLLD    $0x10, Z4, Z4
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R13)(R11*2), Z4
+	VCVTPH2PS (R12), Z4
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R13)(R11*4), Z4
+	VMOVUPS (R12), Z4
 
 biases0done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z2
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z2
 	VMULPS       Z4, Z2, Z3
 	VADDPS       Z3, Z0, Z0
 
 plain0:
-	VADDPS       (R12), Z0, Z0
-	VMOVUPS      Z0, (R12)
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain1
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R14)(R11*1), Z3
-	VPBROADCASTD 104(AX), Z4
+	ADDQ         R10, R12
+	VPMOVZXBD    16(R12), Z3
+	VPBROADCASTD 56(AX), Z4
 	VPSUBD       Z3, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z2
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z2
 	VMULPS       Z2, Z4, Z3
 	VADDPS       Z3, Z1, Z1
 
 centred1:
-	LEAQ      16(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R13)(R14*2), Z4
+	VPMOVZXWD 32(R10), Z4
 	VPSLLD    $0x10, Z4, Z4
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R13)(R14*2), Z4
+	VCVTPH2PS 32(R10), Z4
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R13)(R14*4), Z4
+	VMOVUPS 64(R10), Z4
 
 scales1done:
 	VMULPS    Z4, Z1, Z1
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain1
-	LEAQ      16(R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R13)(R11*2), Z4
+	VPMOVZXWD 32(R12), Z4
 	VPSLLD    $0x10, Z4, Z4
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R13)(R11*2), Z4
+	VCVTPH2PS 32(R12), Z4
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R13)(R11*4), Z4
+	VMOVUPS 64(R12), Z4
 
 biases1done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z2
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z2
 	VMULPS       Z4, Z2, Z3
 	VADDPS       Z3, Z1, Z1
 
 plain1:
-	VADDPS  64(R12), Z1, Z1
-	VMOVUPS Z1, 64(R12)
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    240(AX), R11
-	LEAQ    (R10)(R11*4), R10
-	ADDQ    $0x08, R8
-	DECQ    R9
+	MOVQ    192(AX), R11
+	LEAQ    (R9)(R11*4), R9
+	ADDQ    $0x08, DI
+	DECQ    R8
 	JNZ     block
-	MOVQ    280(AX), DI
-	SHLQ    $0x05, DI
-	ADDQ    DI, BX
-	ADDQ    $0x00000080, SI
+	ADDQ    $0x00000080, BX
 	DECQ    DX
 	JNZ     panel
 	VZEROUPPER
 	RET
 
 // func pairsx2BF16(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·pairsx2BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
-	MOVQ      248(AX), SI
+	MOVQ      88(AX), DX
+	MOVQ      112(AX), BX
+	MOVQ      200(AX), SI
 	VPXORD    Z0, Z0, Z0
 	VMOVDQU32 Z0, (SI)
 	VMOVDQU32 Z0, 64(SI)
@@ -250,12 +246,18 @@ TEXT ·pairsx2BF16(SB), NOSPLIT, $0-8
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
 	VPXORD    Z3, Z3, Z3
-	MOVQ      112(AX), SI
-	MOVQ      120(AX), DI
+	MOVQ      64(AX), SI
+	MOVQ      72(AX), DI
 	XORQ      R8, R8
+	MOVQ      CX, R9
 
 block:
-	MOVLQSX (SI), R9
+	MOVLQSX 4(SI), R10
+	TESTQ   R10, R10
+	CMOVQNE CX, R9
+	ANDQ    32(AX), R10
+	ADDQ    R10, CX
+	MOVLQSX (SI), R10
 
 step:
 	VMOVDQU32    (CX), Z4
@@ -348,76 +350,73 @@ step:
 	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
-	DECQ         R9
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain0
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R12)(R9*1), Z5
-	VPBROADCASTD 104(AX), Z6
+	ADDQ         R9, R11
+	VPMOVZXBD    (R11), Z5
+	VPBROADCASTD 56(AX), Z6
 	VPSUBD       Z5, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Z4
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z0, Z0
-	VBROADCASTSS 4(R12), Z4
+	VBROADCASTSS 4(R11), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z2, Z2
 
 centred0:
-	LEAQ      (R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R11)(R12*2), Z6
+	VPMOVZXWD (R9), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R11)(R12*2), Z6
+	VCVTPH2PS (R9), Z6
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R11)(R12*4), Z6
+	VMOVUPS (R9), Z6
 
 scales0done:
 	VMULPS    Z6, Z0, Z0
 	VMULPS    Z6, Z2, Z2
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain0
-	LEAQ      (R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R11)(R9*2), Z6
+	VPMOVZXWD (R11), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R11)(R9*2), Z6
+	VCVTPH2PS (R11), Z6
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R11)(R9*4), Z6
+	VMOVUPS (R11), Z6
 
 biases0done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z4
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z4
 	VMULPS       Z6, Z4, Z5
 	VADDPS       Z5, Z0, Z0
-	VBROADCASTSS 4(R9), Z4
+	VBROADCASTSS 4(R11), Z4
 	VMULPS       Z6, Z4, Z5
 	VADDPS       Z5, Z2, Z2
 
@@ -428,74 +427,71 @@ plain0:
 	VADDPS       128(R10), Z2, Z2
 	VMOVUPS      Z2, 128(R10)
 	VPXORD       Z2, Z2, Z2
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain1
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R12)(R9*1), Z5
-	VPBROADCASTD 104(AX), Z6
+	ADDQ         R9, R11
+	VPMOVZXBD    16(R11), Z5
+	VPBROADCASTD 56(AX), Z6
 	VPSUBD       Z5, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Z4
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z1, Z1
-	VBROADCASTSS 4(R12), Z4
+	VBROADCASTSS 4(R11), Z4
 	VMULPS       Z4, Z6, Z5
 	VADDPS       Z5, Z3, Z3
 
 centred1:
-	LEAQ      16(R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R11)(R12*2), Z6
+	VPMOVZXWD 32(R9), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R11)(R12*2), Z6
+	VCVTPH2PS 32(R9), Z6
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R11)(R12*4), Z6
+	VMOVUPS 64(R9), Z6
 
 scales1done:
 	VMULPS    Z6, Z1, Z1
 	VMULPS    Z6, Z3, Z3
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain1
-	LEAQ      16(R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R11)(R9*2), Z6
+	VPMOVZXWD 32(R11), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R11)(R9*2), Z6
+	VCVTPH2PS 32(R11), Z6
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R11)(R9*4), Z6
+	VMOVUPS 64(R11), Z6
 
 biases1done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z4
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z4
 	VMULPS       Z6, Z4, Z5
 	VADDPS       Z5, Z1, Z1
-	VBROADCASTSS 4(R9), Z4
+	VBROADCASTSS 4(R11), Z4
 	VMULPS       Z6, Z4, Z5
 	VADDPS       Z5, Z3, Z3
 
@@ -506,8 +502,8 @@ plain1:
 	VADDPS  192(R10), Z3, Z3
 	VMOVUPS Z3, 192(R10)
 	VPXORD  Z3, Z3, Z3
-	MOVQ    240(AX), R9
-	LEAQ    (R8)(R9*4), R8
+	MOVQ    192(AX), R10
+	LEAQ    (R8)(R10*4), R8
 	ADDQ    $0x08, SI
 	DECQ    DI
 	JNZ     block
@@ -515,14 +511,14 @@ plain1:
 	RET
 
 // func pairsx4BF16(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·pairsx4BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
+	MOVQ      88(AX), DX
+	MOVQ      112(AX), BX
 	LEAQ      (BX)(BX*2), SI
-	MOVQ      248(AX), DI
+	MOVQ      200(AX), DI
 	VPXORD    Z0, Z0, Z0
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z0, 64(DI)
@@ -540,12 +536,18 @@ TEXT ·pairsx4BF16(SB), NOSPLIT, $0-8
 	VPXORD    Z5, Z5, Z5
 	VPXORD    Z6, Z6, Z6
 	VPXORD    Z7, Z7, Z7
-	MOVQ      112(AX), DI
-	MOVQ      120(AX), R8
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
 	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVLQSX (DI), R10
+	MOVLQSX 4(DI), R11
+	TESTQ   R11, R11
+	CMOVQNE CX, R10
+	ANDQ    32(AX), R11
+	ADDQ    R11, CX
+	MOVLQSX (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z8
@@ -710,90 +712,87 @@ step:
 	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
-	DECQ         R10
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
-	MOVQ         24(AX), R12
+	MOVQ         200(AX), R11
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R12
 	TESTQ        R12, R12
-	JZ           plain0
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
 	JZ           centred0
-	VPMOVZXBD    (R13)(R10*1), Z9
-	VPBROADCASTD 104(AX), Z10
+	ADDQ         R10, R12
+	VPMOVZXBD    (R12), Z9
+	VPBROADCASTD 56(AX), Z10
 	VPSUBD       Z9, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
-	MOVQ         216(AX), R13
-	ADDQ         R9, R13
-	VBROADCASTSS (R13), Z8
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z0, Z0
-	VBROADCASTSS 4(R13), Z8
+	VBROADCASTSS 4(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z2, Z2
-	VBROADCASTSS 8(R13), Z8
+	VBROADCASTSS 8(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z4, Z4
-	VBROADCASTSS 12(R13), Z8
+	VBROADCASTSS 12(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z6, Z6
 
 centred0:
-	LEAQ      (R10), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R12)(R13*2), Z10
+	VPMOVZXWD (R10), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R12)(R13*2), Z10
+	VCVTPH2PS (R10), Z10
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R12)(R13*4), Z10
+	VMOVUPS (R10), Z10
 
 scales0done:
 	VMULPS    Z10, Z0, Z0
 	VMULPS    Z10, Z2, Z2
 	VMULPS    Z10, Z4, Z4
 	VMULPS    Z10, Z6, Z6
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        plain0
-	LEAQ      (R10), R10
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R12)(R10*2), Z10
+	VPMOVZXWD (R12), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R12)(R10*2), Z10
+	VCVTPH2PS (R12), Z10
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R12)(R10*4), Z10
+	VMOVUPS (R12), Z10
 
 biases0done:
-	MOVQ         216(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z8
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z0, Z0
-	VBROADCASTSS 4(R10), Z8
+	VBROADCASTSS 4(R12), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z2, Z2
-	VBROADCASTSS 8(R10), Z8
+	VBROADCASTSS 8(R12), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z4, Z4
-	VBROADCASTSS 12(R10), Z8
+	VBROADCASTSS 12(R12), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z6, Z6
 
@@ -810,88 +809,85 @@ plain0:
 	VADDPS       384(R11), Z6, Z6
 	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
-	MOVQ         24(AX), R12
+	MOVQ         200(AX), R11
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R12
 	TESTQ        R12, R12
-	JZ           plain1
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
 	JZ           centred1
-	VPMOVZXBD    16(R13)(R10*1), Z9
-	VPBROADCASTD 104(AX), Z10
+	ADDQ         R10, R12
+	VPMOVZXBD    16(R12), Z9
+	VPBROADCASTD 56(AX), Z10
 	VPSUBD       Z9, Z10, Z10
 	VCVTDQ2PS    Z10, Z10
-	MOVQ         216(AX), R13
-	ADDQ         R9, R13
-	VBROADCASTSS (R13), Z8
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z1, Z1
-	VBROADCASTSS 4(R13), Z8
+	VBROADCASTSS 4(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z3, Z3
-	VBROADCASTSS 8(R13), Z8
+	VBROADCASTSS 8(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z5, Z5
-	VBROADCASTSS 12(R13), Z8
+	VBROADCASTSS 12(R12), Z8
 	VMULPS       Z8, Z10, Z9
 	VADDPS       Z9, Z7, Z7
 
 centred1:
-	LEAQ      16(R10), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R12)(R13*2), Z10
+	VPMOVZXWD 32(R10), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R12)(R13*2), Z10
+	VCVTPH2PS 32(R10), Z10
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R12)(R13*4), Z10
+	VMOVUPS 64(R10), Z10
 
 scales1done:
 	VMULPS    Z10, Z1, Z1
 	VMULPS    Z10, Z3, Z3
 	VMULPS    Z10, Z5, Z5
 	VMULPS    Z10, Z7, Z7
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        plain1
-	LEAQ      16(R10), R10
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R12)(R10*2), Z10
+	VPMOVZXWD 32(R12), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R12)(R10*2), Z10
+	VCVTPH2PS 32(R12), Z10
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R12)(R10*4), Z10
+	VMOVUPS 64(R12), Z10
 
 biases1done:
-	MOVQ         216(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z8
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z1, Z1
-	VBROADCASTSS 4(R10), Z8
+	VBROADCASTSS 4(R12), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z3, Z3
-	VBROADCASTSS 8(R10), Z8
+	VBROADCASTSS 8(R12), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z5, Z5
-	VBROADCASTSS 12(R10), Z8
+	VBROADCASTSS 12(R12), Z8
 	VMULPS       Z10, Z8, Z9
 	VADDPS       Z9, Z7, Z7
 
@@ -908,8 +904,8 @@ plain1:
 	VADDPS  448(R11), Z7, Z7
 	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
-	MOVQ    240(AX), R10
-	LEAQ    (R9)(R10*4), R9
+	MOVQ    192(AX), R11
+	LEAQ    (R9)(R11*4), R9
 	ADDQ    $0x08, DI
 	DECQ    R8
 	JNZ     block
@@ -917,15 +913,15 @@ plain1:
 	RET
 
 // func pairsx8BF16(p *byte)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·pairsx8BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
+	MOVQ      88(AX), DX
+	MOVQ      112(AX), BX
 	LEAQ      (BX)(BX*2), SI
 	LEAQ      (DX)(BX*4), DI
-	MOVQ      248(AX), R8
+	MOVQ      200(AX), R8
 	VPXORD    Z0, Z0, Z0
 	VMOVDQU32 Z0, (R8)
 	VMOVDQU32 Z0, 64(R8)
@@ -959,12 +955,18 @@ TEXT ·pairsx8BF16(SB), NOSPLIT, $0-8
 	VPXORD    Z13, Z13, Z13
 	VPXORD    Z14, Z14, Z14
 	VPXORD    Z15, Z15, Z15
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
+	MOVQ      64(AX), R8
+	MOVQ      72(AX), R9
 	XORQ      R10, R10
+	MOVQ      CX, R11
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX 4(R8), R12
+	TESTQ   R12, R12
+	CMOVQNE CX, R11
+	ANDQ    32(AX), R12
+	ADDQ    R12, CX
+	MOVLQSX (R8), R12
 
 step:
 	VMOVDQU32    (CX), Z16
@@ -1274,64 +1276,61 @@ step:
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, DX
 	ADDQ         $0x10, DI
-	DECQ         R11
+	DECQ         R12
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
-	MOVQ         24(AX), R13
+	MOVQ         200(AX), R12
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R13
 	TESTQ        R13, R13
-	JZ           plain0
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R14)(R11*1), Z17
-	VPBROADCASTD 104(AX), Z18
+	ADDQ         R11, R13
+	VPMOVZXBD    (R13), Z17
+	VPBROADCASTD 56(AX), Z18
 	VPSUBD       Z17, Z18, Z18
 	VCVTDQ2PS    Z18, Z18
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z16
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z0, Z0
-	VBROADCASTSS 4(R14), Z16
+	VBROADCASTSS 4(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z2, Z2
-	VBROADCASTSS 8(R14), Z16
+	VBROADCASTSS 8(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z4, Z4
-	VBROADCASTSS 12(R14), Z16
+	VBROADCASTSS 12(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z6, Z6
-	VBROADCASTSS 16(R14), Z16
+	VBROADCASTSS 16(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z8, Z8
-	VBROADCASTSS 20(R14), Z16
+	VBROADCASTSS 20(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z10, Z10
-	VBROADCASTSS 24(R14), Z16
+	VBROADCASTSS 24(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z12, Z12
-	VBROADCASTSS 28(R14), Z16
+	VBROADCASTSS 28(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z14, Z14
 
 centred0:
-	LEAQ      (R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R13)(R14*2), Z18
+	VPMOVZXWD (R11), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R13)(R14*2), Z18
+	VCVTPH2PS (R11), Z18
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R13)(R14*4), Z18
+	VMOVUPS (R11), Z18
 
 scales0done:
 	VMULPS    Z18, Z0, Z0
@@ -1342,50 +1341,50 @@ scales0done:
 	VMULPS    Z18, Z10, Z10
 	VMULPS    Z18, Z12, Z12
 	VMULPS    Z18, Z14, Z14
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        plain0
-	LEAQ      (R11), R11
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R13)(R11*2), Z18
+	VPMOVZXWD (R13), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R13)(R11*2), Z18
+	VCVTPH2PS (R13), Z18
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R13)(R11*4), Z18
+	VMOVUPS (R13), Z18
 
 biases0done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z16
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z0, Z0
-	VBROADCASTSS 4(R11), Z16
+	VBROADCASTSS 4(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z2, Z2
-	VBROADCASTSS 8(R11), Z16
+	VBROADCASTSS 8(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z4, Z4
-	VBROADCASTSS 12(R11), Z16
+	VBROADCASTSS 12(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z6, Z6
-	VBROADCASTSS 16(R11), Z16
+	VBROADCASTSS 16(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z8, Z8
-	VBROADCASTSS 20(R11), Z16
+	VBROADCASTSS 20(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z10, Z10
-	VBROADCASTSS 24(R11), Z16
+	VBROADCASTSS 24(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z12, Z12
-	VBROADCASTSS 28(R11), Z16
+	VBROADCASTSS 28(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z14, Z14
 
@@ -1414,62 +1413,59 @@ plain0:
 	VADDPS       896(R12), Z14, Z14
 	VMOVUPS      Z14, 896(R12)
 	VPXORD       Z14, Z14, Z14
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
-	MOVQ         24(AX), R13
+	MOVQ         200(AX), R12
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R13
 	TESTQ        R13, R13
-	JZ           plain1
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R14)(R11*1), Z17
-	VPBROADCASTD 104(AX), Z18
+	ADDQ         R11, R13
+	VPMOVZXBD    16(R13), Z17
+	VPBROADCASTD 56(AX), Z18
 	VPSUBD       Z17, Z18, Z18
 	VCVTDQ2PS    Z18, Z18
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z16
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z1, Z1
-	VBROADCASTSS 4(R14), Z16
+	VBROADCASTSS 4(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z3, Z3
-	VBROADCASTSS 8(R14), Z16
+	VBROADCASTSS 8(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z5, Z5
-	VBROADCASTSS 12(R14), Z16
+	VBROADCASTSS 12(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z7, Z7
-	VBROADCASTSS 16(R14), Z16
+	VBROADCASTSS 16(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z9, Z9
-	VBROADCASTSS 20(R14), Z16
+	VBROADCASTSS 20(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z11, Z11
-	VBROADCASTSS 24(R14), Z16
+	VBROADCASTSS 24(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z13, Z13
-	VBROADCASTSS 28(R14), Z16
+	VBROADCASTSS 28(R13), Z16
 	VMULPS       Z16, Z18, Z17
 	VADDPS       Z17, Z15, Z15
 
 centred1:
-	LEAQ      16(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R13)(R14*2), Z18
+	VPMOVZXWD 32(R11), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R13)(R14*2), Z18
+	VCVTPH2PS 32(R11), Z18
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R13)(R14*4), Z18
+	VMOVUPS 64(R11), Z18
 
 scales1done:
 	VMULPS    Z18, Z1, Z1
@@ -1480,50 +1476,50 @@ scales1done:
 	VMULPS    Z18, Z11, Z11
 	VMULPS    Z18, Z13, Z13
 	VMULPS    Z18, Z15, Z15
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        plain1
-	LEAQ      16(R11), R11
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R13)(R11*2), Z18
+	VPMOVZXWD 32(R13), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R13)(R11*2), Z18
+	VCVTPH2PS 32(R13), Z18
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R13)(R11*4), Z18
+	VMOVUPS 64(R13), Z18
 
 biases1done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z16
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z1, Z1
-	VBROADCASTSS 4(R11), Z16
+	VBROADCASTSS 4(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z3, Z3
-	VBROADCASTSS 8(R11), Z16
+	VBROADCASTSS 8(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z5, Z5
-	VBROADCASTSS 12(R11), Z16
+	VBROADCASTSS 12(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z7, Z7
-	VBROADCASTSS 16(R11), Z16
+	VBROADCASTSS 16(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z9, Z9
-	VBROADCASTSS 20(R11), Z16
+	VBROADCASTSS 20(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z11, Z11
-	VBROADCASTSS 24(R11), Z16
+	VBROADCASTSS 24(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z13, Z13
-	VBROADCASTSS 28(R11), Z16
+	VBROADCASTSS 28(R13), Z16
 	VMULPS       Z18, Z16, Z17
 	VADDPS       Z17, Z15, Z15
 
@@ -1552,8 +1548,8 @@ plain1:
 	VADDPS  960(R12), Z15, Z15
 	VMOVUPS Z15, 960(R12)
 	VPXORD  Z15, Z15, Z15
-	MOVQ    240(AX), R11
-	LEAQ    (R10)(R11*4), R10
+	MOVQ    192(AX), R12
+	LEAQ    (R10)(R12*4), R10
 	ADDQ    $0x08, R8
 	DECQ    R9
 	JNZ     block
@@ -1561,16 +1557,16 @@ plain1:
 	RET
 
 // func pairsx12BF16(p *byte)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·pairsx12BF16(SB), NOSPLIT, $8-8
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·pairsx12BF16(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
+	MOVQ      88(AX), DX
+	MOVQ      112(AX), BX
 	LEAQ      (BX)(BX*2), SI
 	LEAQ      (DX)(BX*4), DI
 	LEAQ      (DI)(BX*4), R8
-	MOVQ      248(AX), R9
+	MOVQ      200(AX), R9
 	VPXORD    Z0, Z0, Z0
 	VMOVDQU32 Z0, (R9)
 	VMOVDQU32 Z0, 64(R9)
@@ -1620,12 +1616,18 @@ TEXT ·pairsx12BF16(SB), NOSPLIT, $8-8
 	VPXORD    Z21, Z21, Z21
 	VPXORD    Z22, Z22, Z22
 	VPXORD    Z23, Z23, Z23
-	MOVQ      112(AX), R9
-	MOVQ      120(AX), R10
+	MOVQ      64(AX), R9
+	MOVQ      72(AX), R10
 	XORQ      R11, R11
+	MOVQ      CX, R12
 
 block:
-	MOVLQSX (R9), R12
+	MOVLQSX 4(R9), R13
+	TESTQ   R13, R13
+	CMOVQNE CX, R12
+	ANDQ    32(AX), R13
+	ADDQ    R13, CX
+	MOVLQSX (R9), R13
 
 step:
 	VMOVDQU32    (CX), Z24
@@ -2080,76 +2082,73 @@ step:
 	ADDQ         $0x10, DX
 	ADDQ         $0x10, DI
 	ADDQ         $0x10, R8
-	DECQ         R12
+	DECQ         R13
 	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x05, R12
-	MOVQ         248(AX), R13
-	MOVQ         24(AX), R14
+	MOVQ         200(AX), R13
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R14
 	TESTQ        R14, R14
-	JZ           plain0
-	MOVQ         48(AX), R15
-	TESTQ        R15, R15
 	JZ           centred0
-	VPMOVZXBD    (R15)(R12*1), Z25
-	VPBROADCASTD 104(AX), Z26
+	ADDQ         R12, R14
+	VPMOVZXBD    (R14), Z25
+	VPBROADCASTD 56(AX), Z26
 	VPSUBD       Z25, Z26, Z26
 	VCVTDQ2PS    Z26, Z26
-	MOVQ         216(AX), R15
-	ADDQ         R11, R15
-	VBROADCASTSS (R15), Z24
+	MOVQ         168(AX), R14
+	ADDQ         R11, R14
+	VBROADCASTSS (R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z0, Z0
-	VBROADCASTSS 4(R15), Z24
+	VBROADCASTSS 4(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z2, Z2
-	VBROADCASTSS 8(R15), Z24
+	VBROADCASTSS 8(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z4, Z4
-	VBROADCASTSS 12(R15), Z24
+	VBROADCASTSS 12(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z6, Z6
-	VBROADCASTSS 16(R15), Z24
+	VBROADCASTSS 16(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z8, Z8
-	VBROADCASTSS 20(R15), Z24
+	VBROADCASTSS 20(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z10, Z10
-	VBROADCASTSS 24(R15), Z24
+	VBROADCASTSS 24(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z12, Z12
-	VBROADCASTSS 28(R15), Z24
+	VBROADCASTSS 28(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z14, Z14
-	VBROADCASTSS 32(R15), Z24
+	VBROADCASTSS 32(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z16, Z16
-	VBROADCASTSS 36(R15), Z24
+	VBROADCASTSS 36(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z18, Z18
-	VBROADCASTSS 40(R15), Z24
+	VBROADCASTSS 40(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z20, Z20
-	VBROADCASTSS 44(R15), Z24
+	VBROADCASTSS 44(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z22, Z22
 
 centred0:
-	LEAQ      (R12), R15
-	MOVQ      96(AX), BP
-	CMPQ      BP, $0x01
+	MOVQ      24(AX), R14
+	CMPQ      R14, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R14)(R15*2), Z26
+	VPMOVZXWD (R12), Z26
 	VPSLLD    $0x10, Z26, Z26
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R14)(R15*2), Z26
+	VCVTPH2PS (R12), Z26
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R14)(R15*4), Z26
+	VMOVUPS (R12), Z26
 
 scales0done:
 	VMULPS    Z26, Z0, Z0
@@ -2164,62 +2163,62 @@ scales0done:
 	VMULPS    Z26, Z18, Z18
 	VMULPS    Z26, Z20, Z20
 	VMULPS    Z26, Z22, Z22
-	MOVQ      72(AX), R14
+	MOVQ      48(AX), R14
 	TESTQ     R14, R14
 	JZ        plain0
-	LEAQ      (R12), R12
-	MOVQ      96(AX), R15
+	ADDQ      R12, R14
+	MOVQ      24(AX), R15
 	CMPQ      R15, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R14)(R12*2), Z26
+	VPMOVZXWD (R14), Z26
 	VPSLLD    $0x10, Z26, Z26
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R14)(R12*2), Z26
+	VCVTPH2PS (R14), Z26
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R14)(R12*4), Z26
+	VMOVUPS (R14), Z26
 
 biases0done:
-	MOVQ         216(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z24
+	MOVQ         168(AX), R14
+	ADDQ         R11, R14
+	VBROADCASTSS (R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z0, Z0
-	VBROADCASTSS 4(R12), Z24
+	VBROADCASTSS 4(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z2, Z2
-	VBROADCASTSS 8(R12), Z24
+	VBROADCASTSS 8(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z4, Z4
-	VBROADCASTSS 12(R12), Z24
+	VBROADCASTSS 12(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z6, Z6
-	VBROADCASTSS 16(R12), Z24
+	VBROADCASTSS 16(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z8, Z8
-	VBROADCASTSS 20(R12), Z24
+	VBROADCASTSS 20(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z10, Z10
-	VBROADCASTSS 24(R12), Z24
+	VBROADCASTSS 24(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z12, Z12
-	VBROADCASTSS 28(R12), Z24
+	VBROADCASTSS 28(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z14, Z14
-	VBROADCASTSS 32(R12), Z24
+	VBROADCASTSS 32(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z16, Z16
-	VBROADCASTSS 36(R12), Z24
+	VBROADCASTSS 36(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z18, Z18
-	VBROADCASTSS 40(R12), Z24
+	VBROADCASTSS 40(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z20, Z20
-	VBROADCASTSS 44(R12), Z24
+	VBROADCASTSS 44(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z22, Z22
 
@@ -2260,74 +2259,71 @@ plain0:
 	VADDPS       1408(R13), Z22, Z22
 	VMOVUPS      Z22, 1408(R13)
 	VPXORD       Z22, Z22, Z22
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x05, R12
-	MOVQ         248(AX), R13
-	MOVQ         24(AX), R14
+	MOVQ         200(AX), R13
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R14
 	TESTQ        R14, R14
-	JZ           plain1
-	MOVQ         48(AX), R15
-	TESTQ        R15, R15
 	JZ           centred1
-	VPMOVZXBD    16(R15)(R12*1), Z25
-	VPBROADCASTD 104(AX), Z26
+	ADDQ         R12, R14
+	VPMOVZXBD    16(R14), Z25
+	VPBROADCASTD 56(AX), Z26
 	VPSUBD       Z25, Z26, Z26
 	VCVTDQ2PS    Z26, Z26
-	MOVQ         216(AX), R15
-	ADDQ         R11, R15
-	VBROADCASTSS (R15), Z24
+	MOVQ         168(AX), R14
+	ADDQ         R11, R14
+	VBROADCASTSS (R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z1, Z1
-	VBROADCASTSS 4(R15), Z24
+	VBROADCASTSS 4(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z3, Z3
-	VBROADCASTSS 8(R15), Z24
+	VBROADCASTSS 8(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z5, Z5
-	VBROADCASTSS 12(R15), Z24
+	VBROADCASTSS 12(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z7, Z7
-	VBROADCASTSS 16(R15), Z24
+	VBROADCASTSS 16(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z9, Z9
-	VBROADCASTSS 20(R15), Z24
+	VBROADCASTSS 20(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z11, Z11
-	VBROADCASTSS 24(R15), Z24
+	VBROADCASTSS 24(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z13, Z13
-	VBROADCASTSS 28(R15), Z24
+	VBROADCASTSS 28(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z15, Z15
-	VBROADCASTSS 32(R15), Z24
+	VBROADCASTSS 32(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z17, Z17
-	VBROADCASTSS 36(R15), Z24
+	VBROADCASTSS 36(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z19, Z19
-	VBROADCASTSS 40(R15), Z24
+	VBROADCASTSS 40(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z21, Z21
-	VBROADCASTSS 44(R15), Z24
+	VBROADCASTSS 44(R14), Z24
 	VMULPS       Z24, Z26, Z25
 	VADDPS       Z25, Z23, Z23
 
 centred1:
-	LEAQ      16(R12), R15
-	MOVQ      96(AX), BP
-	CMPQ      BP, $0x01
+	MOVQ      24(AX), R14
+	CMPQ      R14, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R14)(R15*2), Z26
+	VPMOVZXWD 32(R12), Z26
 	VPSLLD    $0x10, Z26, Z26
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R14)(R15*2), Z26
+	VCVTPH2PS 32(R12), Z26
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R14)(R15*4), Z26
+	VMOVUPS 64(R12), Z26
 
 scales1done:
 	VMULPS    Z26, Z1, Z1
@@ -2342,62 +2338,62 @@ scales1done:
 	VMULPS    Z26, Z19, Z19
 	VMULPS    Z26, Z21, Z21
 	VMULPS    Z26, Z23, Z23
-	MOVQ      72(AX), R14
+	MOVQ      48(AX), R14
 	TESTQ     R14, R14
 	JZ        plain1
-	LEAQ      16(R12), R12
-	MOVQ      96(AX), R15
+	ADDQ      R12, R14
+	MOVQ      24(AX), R15
 	CMPQ      R15, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R14)(R12*2), Z26
+	VPMOVZXWD 32(R14), Z26
 	VPSLLD    $0x10, Z26, Z26
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R14)(R12*2), Z26
+	VCVTPH2PS 32(R14), Z26
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R14)(R12*4), Z26
+	VMOVUPS 64(R14), Z26
 
 biases1done:
-	MOVQ         216(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z24
+	MOVQ         168(AX), R14
+	ADDQ         R11, R14
+	VBROADCASTSS (R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z1, Z1
-	VBROADCASTSS 4(R12), Z24
+	VBROADCASTSS 4(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z3, Z3
-	VBROADCASTSS 8(R12), Z24
+	VBROADCASTSS 8(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z5, Z5
-	VBROADCASTSS 12(R12), Z24
+	VBROADCASTSS 12(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z7, Z7
-	VBROADCASTSS 16(R12), Z24
+	VBROADCASTSS 16(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z9, Z9
-	VBROADCASTSS 20(R12), Z24
+	VBROADCASTSS 20(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z11, Z11
-	VBROADCASTSS 24(R12), Z24
+	VBROADCASTSS 24(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z13, Z13
-	VBROADCASTSS 28(R12), Z24
+	VBROADCASTSS 28(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z15, Z15
-	VBROADCASTSS 32(R12), Z24
+	VBROADCASTSS 32(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z17, Z17
-	VBROADCASTSS 36(R12), Z24
+	VBROADCASTSS 36(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z19, Z19
-	VBROADCASTSS 40(R12), Z24
+	VBROADCASTSS 40(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z21, Z21
-	VBROADCASTSS 44(R12), Z24
+	VBROADCASTSS 44(R14), Z24
 	VMULPS       Z26, Z24, Z25
 	VADDPS       Z25, Z23, Z23
 
@@ -2438,8 +2434,8 @@ plain1:
 	VADDPS  1472(R13), Z23, Z23
 	VMOVUPS Z23, 1472(R13)
 	VPXORD  Z23, Z23, Z23
-	MOVQ    240(AX), R12
-	LEAQ    (R11)(R12*4), R11
+	MOVQ    192(AX), R13
+	LEAQ    (R11)(R13*4), R11
 	ADDQ    $0x08, R9
 	DECQ    R10
 	JNZ     block
@@ -2465,37 +2461,44 @@ DATA codes<>+60(SB)/4, $0x0000000f
 GLOBL codes<>(SB), RODATA|NOPTR, $64
 
 // func direct4x1BF16(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, CMOV
 TEXT ·direct4x1BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z3
-	VPBROADCASTD 104(AX), Z4
+	VPBROADCASTD 56(AX), Z4
 	VPSUBD       Z4, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VPSRLD       $0x10, Z3, Z3
 	VPMOVDW      Z3, Y2
 	VINSERTI64X4 $0x01, Y2, Z2, Z2
 	MOVQ         (AX), CX
-	MOVQ         272(AX), DX
+	MOVQ         224(AX), DX
 	XORQ         BX, BX
-	XORQ         SI, SI
 
 panel:
-	MOVQ      136(AX), DI
-	MOVQ      160(AX), R8
-	MOVQ      248(AX), R8
-	ADDQ      SI, R8
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R8)
-	VMOVDQU32 Z0, 64(R8)
+	VMOVDQU32 Z0, (DI)
+	VMOVDQU32 Z0, 64(DI)
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
-	XORQ      R10, R10
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX 4(DI), R11
+	TESTQ   R11, R11
+	CMOVQNE CX, R10
+	ANDQ    32(AX), R11
+	ADDQ    R11, CX
+	MOVQ    (R10), R11
+	MOVQ    64(R10), R11
+	MOVLQSX (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z3
@@ -2503,7 +2506,7 @@ step:
 	ADDQ         $0x00000080, CX
 	VPERMW       Z2, Z3, Z5
 	VPERMW       Z2, Z4, Z6
-	VPBROADCASTD (DI), Z7
+	VPBROADCASTD (SI), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2516,7 +2519,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x08, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 4(DI), Z7
+	VPBROADCASTD 4(SI), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2529,7 +2532,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x04, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 8(DI), Z7
+	VPBROADCASTD 8(SI), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2542,7 +2545,7 @@ step:
 	VPERMW       Z2, Z5, Z5
 	VPSRLD       $0x0c, Z4, Z6
 	VPERMW       Z2, Z6, Z6
-	VPBROADCASTD 12(DI), Z7
+	VPBROADCASTD 12(SI), Z7
 
 	// VDPBF16PS Z7, Z5, Z0
 	LONG $0x4856f262
@@ -2551,178 +2554,167 @@ step:
 	// VDPBF16PS Z7, Z6, Z1
 	LONG         $0x484ef262
 	WORD         $0xcf52
-	ADDQ         $0x10, DI
+	ADDQ         $0x10, SI
 	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain0
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R14)(R11*1), Z4
-	VPBROADCASTD 104(AX), Z5
+	ADDQ         R10, R12
+	VPMOVZXBD    (R12), Z4
+	VPBROADCASTD 56(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z3
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z0, Z0
 
 centred0:
-	LEAQ      (R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R13)(R14*2), Z5
+	VPMOVZXWD (R10), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R13)(R14*2), Z5
+	VCVTPH2PS (R10), Z5
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R13)(R14*4), Z5
+	VMOVUPS (R10), Z5
 
 scales0done:
 	VMULPS    Z5, Z0, Z0
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain0
-	LEAQ      (R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R13)(R11*2), Z5
+	VPMOVZXWD (R12), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R13)(R11*2), Z5
+	VCVTPH2PS (R12), Z5
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R13)(R11*4), Z5
+	VMOVUPS (R12), Z5
 
 biases0done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z3
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z0, Z0
 
 plain0:
-	VADDPS       (R12), Z0, Z0
-	VMOVUPS      Z0, (R12)
+	VADDPS       (R11), Z0, Z0
+	VMOVUPS      Z0, (R11)
 	VPXORD       Z0, Z0, Z0
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	TESTQ        R13, R13
-	JZ           plain1
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R12
+	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R14)(R11*1), Z4
-	VPBROADCASTD 104(AX), Z5
+	ADDQ         R10, R12
+	VPMOVZXBD    16(R12), Z4
+	VPBROADCASTD 56(AX), Z5
 	VPSUBD       Z4, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z3
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z3
 	VMULPS       Z3, Z5, Z4
 	VADDPS       Z4, Z1, Z1
 
 centred1:
-	LEAQ      16(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R13)(R14*2), Z5
+	VPMOVZXWD 32(R10), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R13)(R14*2), Z5
+	VCVTPH2PS 32(R10), Z5
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R13)(R14*4), Z5
+	VMOVUPS 64(R10), Z5
 
 scales1done:
 	VMULPS    Z5, Z1, Z1
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        plain1
-	LEAQ      16(R11), R11
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R13)(R11*2), Z5
+	VPMOVZXWD 32(R12), Z5
 	VPSLLD    $0x10, Z5, Z5
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R13)(R11*2), Z5
+	VCVTPH2PS 32(R12), Z5
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R13)(R11*4), Z5
+	VMOVUPS 64(R12), Z5
 
 biases1done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z3
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z3
 	VMULPS       Z5, Z3, Z4
 	VADDPS       Z4, Z1, Z1
 
 plain1:
-	VADDPS  64(R12), Z1, Z1
-	VMOVUPS Z1, 64(R12)
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, 64(R11)
 	VPXORD  Z1, Z1, Z1
-	MOVQ    240(AX), R11
-	LEAQ    (R10)(R11*4), R10
-	ADDQ    $0x08, R8
-	DECQ    R9
+	MOVQ    192(AX), R11
+	LEAQ    (R9)(R11*4), R9
+	ADDQ    $0x08, DI
+	DECQ    R8
 	JNZ     block
-	MOVQ    280(AX), DI
-	SHLQ    $0x05, DI
-	ADDQ    DI, BX
-	ADDQ    $0x00000080, SI
+	ADDQ    $0x00000080, BX
 	DECQ    DX
 	JNZ     panel
 	VZEROUPPER
 	RET
 
 // func direct4x2BF16(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
 TEXT ·direct4x2BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z5
-	VPBROADCASTD 104(AX), Z6
+	VPBROADCASTD 56(AX), Z6
 	VPSUBD       Z6, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
 	VPSRLD       $0x10, Z5, Z5
 	VPMOVDW      Z5, Y4
 	VINSERTI64X4 $0x01, Y4, Z4, Z4
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), SI
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
+	MOVQ         200(AX), SI
 	VPXORD       Z0, Z0, Z0
 	VMOVDQU32    Z0, (SI)
 	VMOVDQU32    Z0, 64(SI)
@@ -2732,12 +2724,18 @@ TEXT ·direct4x2BF16(SB), NOSPLIT, $0-8
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVQ         112(AX), SI
-	MOVQ         120(AX), DI
+	MOVQ         64(AX), SI
+	MOVQ         72(AX), DI
 	XORQ         R8, R8
+	MOVQ         CX, R9
 
 block:
-	MOVLQSX (SI), R9
+	MOVLQSX 4(SI), R10
+	TESTQ   R10, R10
+	CMOVQNE CX, R9
+	ANDQ    32(AX), R10
+	ADDQ    R10, CX
+	MOVLQSX (SI), R10
 
 step:
 	VMOVDQU32    (CX), Z5
@@ -2832,76 +2830,73 @@ step:
 	LONG         $0x483ed262
 	WORD         $0xd952
 	ADDQ         $0x10, DX
-	DECQ         R9
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain0
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred0
-	VPMOVZXBD    (R12)(R9*1), Z6
-	VPBROADCASTD 104(AX), Z7
+	ADDQ         R9, R11
+	VPMOVZXBD    (R11), Z6
+	VPBROADCASTD 56(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Z5
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R12), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z2, Z2
 
 centred0:
-	LEAQ      (R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R11)(R12*2), Z7
+	VPMOVZXWD (R9), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R11)(R12*2), Z7
+	VCVTPH2PS (R9), Z7
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R11)(R12*4), Z7
+	VMOVUPS (R9), Z7
 
 scales0done:
 	VMULPS    Z7, Z0, Z0
 	VMULPS    Z7, Z2, Z2
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain0
-	LEAQ      (R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R11)(R9*2), Z7
+	VPMOVZXWD (R11), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R11)(R9*2), Z7
+	VCVTPH2PS (R11), Z7
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R11)(R9*4), Z7
+	VMOVUPS (R11), Z7
 
 biases0done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z5
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 4(R9), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z2, Z2
 
@@ -2912,74 +2907,71 @@ plain0:
 	VADDPS       128(R10), Z2, Z2
 	VMOVUPS      Z2, 128(R10)
 	VPXORD       Z2, Z2, Z2
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
-	MOVQ         24(AX), R11
+	MOVQ         200(AX), R10
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R11
 	TESTQ        R11, R11
-	JZ           plain1
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
 	JZ           centred1
-	VPMOVZXBD    16(R12)(R9*1), Z6
-	VPBROADCASTD 104(AX), Z7
+	ADDQ         R9, R11
+	VPMOVZXBD    16(R11), Z6
+	VPBROADCASTD 56(AX), Z7
 	VPSUBD       Z6, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	MOVQ         216(AX), R12
-	ADDQ         R8, R12
-	VBROADCASTSS (R12), Z5
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R12), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z5, Z7, Z6
 	VADDPS       Z6, Z3, Z3
 
 centred1:
-	LEAQ      16(R9), R12
-	MOVQ      96(AX), R13
-	CMPQ      R13, $0x01
+	MOVQ      24(AX), R11
+	CMPQ      R11, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R11)(R12*2), Z7
+	VPMOVZXWD 32(R9), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R11)(R12*2), Z7
+	VCVTPH2PS 32(R9), Z7
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R11)(R12*4), Z7
+	VMOVUPS 64(R9), Z7
 
 scales1done:
 	VMULPS    Z7, Z1, Z1
 	VMULPS    Z7, Z3, Z3
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        plain1
-	LEAQ      16(R9), R9
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R11)(R9*2), Z7
+	VPMOVZXWD 32(R11), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R11)(R9*2), Z7
+	VCVTPH2PS 32(R11), Z7
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R11)(R9*4), Z7
+	VMOVUPS 64(R11), Z7
 
 biases1done:
-	MOVQ         216(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z5
+	MOVQ         168(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z1, Z1
-	VBROADCASTSS 4(R9), Z5
+	VBROADCASTSS 4(R11), Z5
 	VMULPS       Z7, Z5, Z6
 	VADDPS       Z6, Z3, Z3
 
@@ -2990,8 +2982,8 @@ plain1:
 	VADDPS  192(R10), Z3, Z3
 	VMOVUPS Z3, 192(R10)
 	VPXORD  Z3, Z3, Z3
-	MOVQ    240(AX), R9
-	LEAQ    (R8)(R9*4), R8
+	MOVQ    192(AX), R10
+	LEAQ    (R8)(R10*4), R8
 	ADDQ    $0x08, SI
 	DECQ    DI
 	JNZ     block
@@ -2999,21 +2991,21 @@ plain1:
 	RET
 
 // func direct4x4BF16(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
 TEXT ·direct4x4BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z9
-	VPBROADCASTD 104(AX), Z10
+	VPBROADCASTD 56(AX), Z10
 	VPSUBD       Z10, Z9, Z9
 	VCVTDQ2PS    Z9, Z9
 	VPSRLD       $0x10, Z9, Z9
 	VPMOVDW      Z9, Y8
 	VINSERTI64X4 $0x01, Y8, Z8, Z8
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
-	MOVQ         248(AX), DI
+	MOVQ         200(AX), DI
 	VPXORD       Z0, Z0, Z0
 	VMOVDQU32    Z0, (DI)
 	VMOVDQU32    Z0, 64(DI)
@@ -3031,12 +3023,18 @@ TEXT ·direct4x4BF16(SB), NOSPLIT, $0-8
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVQ         112(AX), DI
-	MOVQ         120(AX), R8
+	MOVQ         64(AX), DI
+	MOVQ         72(AX), R8
 	XORQ         R9, R9
+	MOVQ         CX, R10
 
 block:
-	MOVLQSX (DI), R10
+	MOVLQSX 4(DI), R11
+	TESTQ   R11, R11
+	CMOVQNE CX, R10
+	ANDQ    32(AX), R11
+	ADDQ    R11, CX
+	MOVLQSX (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z9
@@ -3203,90 +3201,87 @@ step:
 	LONG         $0x481ed262
 	WORD         $0xfd52
 	ADDQ         $0x10, DX
-	DECQ         R10
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
-	MOVQ         24(AX), R12
+	MOVQ         200(AX), R11
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R12
 	TESTQ        R12, R12
-	JZ           plain0
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
 	JZ           centred0
-	VPMOVZXBD    (R13)(R10*1), Z10
-	VPBROADCASTD 104(AX), Z11
+	ADDQ         R10, R12
+	VPMOVZXBD    (R12), Z10
+	VPBROADCASTD 56(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         216(AX), R13
-	ADDQ         R9, R13
-	VBROADCASTSS (R13), Z9
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R13), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R13), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R13), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z6, Z6
 
 centred0:
-	LEAQ      (R10), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R12)(R13*2), Z11
+	VPMOVZXWD (R10), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R12)(R13*2), Z11
+	VCVTPH2PS (R10), Z11
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R12)(R13*4), Z11
+	VMOVUPS (R10), Z11
 
 scales0done:
 	VMULPS    Z11, Z0, Z0
 	VMULPS    Z11, Z2, Z2
 	VMULPS    Z11, Z4, Z4
 	VMULPS    Z11, Z6, Z6
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        plain0
-	LEAQ      (R10), R10
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R12)(R10*2), Z11
+	VPMOVZXWD (R12), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R12)(R10*2), Z11
+	VCVTPH2PS (R12), Z11
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R12)(R10*4), Z11
+	VMOVUPS (R12), Z11
 
 biases0done:
-	MOVQ         216(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z9
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z0, Z0
-	VBROADCASTSS 4(R10), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z2, Z2
-	VBROADCASTSS 8(R10), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z4, Z4
-	VBROADCASTSS 12(R10), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z6, Z6
 
@@ -3303,88 +3298,85 @@ plain0:
 	VADDPS       384(R11), Z6, Z6
 	VMOVUPS      Z6, 384(R11)
 	VPXORD       Z6, Z6, Z6
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
-	MOVQ         24(AX), R12
+	MOVQ         200(AX), R11
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R12
 	TESTQ        R12, R12
-	JZ           plain1
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
 	JZ           centred1
-	VPMOVZXBD    16(R13)(R10*1), Z10
-	VPBROADCASTD 104(AX), Z11
+	ADDQ         R10, R12
+	VPMOVZXBD    16(R12), Z10
+	VPBROADCASTD 56(AX), Z11
 	VPSUBD       Z10, Z11, Z11
 	VCVTDQ2PS    Z11, Z11
-	MOVQ         216(AX), R13
-	ADDQ         R9, R13
-	VBROADCASTSS (R13), Z9
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R13), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R13), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R13), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z9, Z11, Z10
 	VADDPS       Z10, Z7, Z7
 
 centred1:
-	LEAQ      16(R10), R13
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	MOVQ      24(AX), R12
+	CMPQ      R12, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R12)(R13*2), Z11
+	VPMOVZXWD 32(R10), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R12)(R13*2), Z11
+	VCVTPH2PS 32(R10), Z11
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R12)(R13*4), Z11
+	VMOVUPS 64(R10), Z11
 
 scales1done:
 	VMULPS    Z11, Z1, Z1
 	VMULPS    Z11, Z3, Z3
 	VMULPS    Z11, Z5, Z5
 	VMULPS    Z11, Z7, Z7
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        plain1
-	LEAQ      16(R10), R10
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R12)(R10*2), Z11
+	VPMOVZXWD 32(R12), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R12)(R10*2), Z11
+	VCVTPH2PS 32(R12), Z11
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R12)(R10*4), Z11
+	VMOVUPS 64(R12), Z11
 
 biases1done:
-	MOVQ         216(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z9
+	MOVQ         168(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS 4(R10), Z9
+	VBROADCASTSS 4(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS 8(R10), Z9
+	VBROADCASTSS 8(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS 12(R10), Z9
+	VBROADCASTSS 12(R12), Z9
 	VMULPS       Z11, Z9, Z10
 	VADDPS       Z10, Z7, Z7
 
@@ -3401,8 +3393,8 @@ plain1:
 	VADDPS  448(R11), Z7, Z7
 	VMOVUPS Z7, 448(R11)
 	VPXORD  Z7, Z7, Z7
-	MOVQ    240(AX), R10
-	LEAQ    (R9)(R10*4), R9
+	MOVQ    192(AX), R11
+	LEAQ    (R9)(R11*4), R9
 	ADDQ    $0x08, DI
 	DECQ    R8
 	JNZ     block
@@ -3410,22 +3402,22 @@ plain1:
 	RET
 
 // func direct4x8BF16(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
 TEXT ·direct4x8BF16(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	VMOVDQU32    codes<>+0(SB), Z17
-	VPBROADCASTD 104(AX), Z18
+	VPBROADCASTD 56(AX), Z18
 	VPSUBD       Z18, Z17, Z17
 	VCVTDQ2PS    Z17, Z17
 	VPSRLD       $0x10, Z17, Z17
 	VPMOVDW      Z17, Y16
 	VINSERTI64X4 $0x01, Y16, Z16, Z16
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
 	LEAQ         (DX)(BX*4), DI
-	MOVQ         248(AX), R8
+	MOVQ         200(AX), R8
 	VPXORD       Z0, Z0, Z0
 	VMOVDQU32    Z0, (R8)
 	VMOVDQU32    Z0, 64(R8)
@@ -3459,12 +3451,18 @@ TEXT ·direct4x8BF16(SB), NOSPLIT, $0-8
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
-	MOVQ         112(AX), R8
-	MOVQ         120(AX), R9
+	MOVQ         64(AX), R8
+	MOVQ         72(AX), R9
 	XORQ         R10, R10
+	MOVQ         CX, R11
 
 block:
-	MOVLQSX (R8), R11
+	MOVLQSX 4(R8), R12
+	TESTQ   R12, R12
+	CMOVQNE CX, R11
+	ANDQ    32(AX), R12
+	ADDQ    R12, CX
+	MOVLQSX (R8), R12
 
 step:
 	VMOVDQU32    (CX), Z17
@@ -3776,64 +3774,61 @@ step:
 	WORD         $0xfd52
 	ADDQ         $0x10, DX
 	ADDQ         $0x10, DI
-	DECQ         R11
+	DECQ         R12
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
-	MOVQ         24(AX), R13
+	MOVQ         200(AX), R12
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R13
 	TESTQ        R13, R13
-	JZ           plain0
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
 	JZ           centred0
-	VPMOVZXBD    (R14)(R11*1), Z18
-	VPBROADCASTD 104(AX), Z19
+	ADDQ         R11, R13
+	VPMOVZXBD    (R13), Z18
+	VPBROADCASTD 56(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z17
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R14), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R14), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R14), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R14), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R14), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R14), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R14), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z14, Z14
 
 centred0:
-	LEAQ      (R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales032
 	JE        scales016
-	VPMOVZXWD (R13)(R14*2), Z19
+	VPMOVZXWD (R11), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       scales0done
 
 scales016:
-	VCVTPH2PS (R13)(R14*2), Z19
+	VCVTPH2PS (R11), Z19
 	JMP       scales0done
 
 scales032:
-	VMOVUPS (R13)(R14*4), Z19
+	VMOVUPS (R11), Z19
 
 scales0done:
 	VMULPS    Z19, Z0, Z0
@@ -3844,50 +3839,50 @@ scales0done:
 	VMULPS    Z19, Z10, Z10
 	VMULPS    Z19, Z12, Z12
 	VMULPS    Z19, Z14, Z14
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        plain0
-	LEAQ      (R11), R11
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases032
 	JE        biases016
-	VPMOVZXWD (R13)(R11*2), Z19
+	VPMOVZXWD (R13), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biases0done
 
 biases016:
-	VCVTPH2PS (R13)(R11*2), Z19
+	VCVTPH2PS (R13), Z19
 	JMP       biases0done
 
 biases032:
-	VMOVUPS (R13)(R11*4), Z19
+	VMOVUPS (R13), Z19
 
 biases0done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z17
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z0, Z0
-	VBROADCASTSS 4(R11), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z2, Z2
-	VBROADCASTSS 8(R11), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z4, Z4
-	VBROADCASTSS 12(R11), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z6, Z6
-	VBROADCASTSS 16(R11), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z8, Z8
-	VBROADCASTSS 20(R11), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z10, Z10
-	VBROADCASTSS 24(R11), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z12, Z12
-	VBROADCASTSS 28(R11), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z14, Z14
 
@@ -3916,62 +3911,59 @@ plain0:
 	VADDPS       896(R12), Z14, Z14
 	VMOVUPS      Z14, 896(R12)
 	VPXORD       Z14, Z14, Z14
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
-	MOVQ         24(AX), R13
+	MOVQ         200(AX), R12
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R13
 	TESTQ        R13, R13
-	JZ           plain1
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
 	JZ           centred1
-	VPMOVZXBD    16(R14)(R11*1), Z18
-	VPBROADCASTD 104(AX), Z19
+	ADDQ         R11, R13
+	VPMOVZXBD    16(R13), Z18
+	VPBROADCASTD 56(AX), Z19
 	VPSUBD       Z18, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
-	MOVQ         216(AX), R14
-	ADDQ         R10, R14
-	VBROADCASTSS (R14), Z17
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R14), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R14), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R14), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R14), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R14), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R14), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R14), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z17, Z19, Z18
 	VADDPS       Z18, Z15, Z15
 
 centred1:
-	LEAQ      16(R11), R14
-	MOVQ      96(AX), R15
-	CMPQ      R15, $0x01
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        scales132
 	JE        scales116
-	VPMOVZXWD (R13)(R14*2), Z19
+	VPMOVZXWD 32(R11), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       scales1done
 
 scales116:
-	VCVTPH2PS (R13)(R14*2), Z19
+	VCVTPH2PS 32(R11), Z19
 	JMP       scales1done
 
 scales132:
-	VMOVUPS (R13)(R14*4), Z19
+	VMOVUPS 64(R11), Z19
 
 scales1done:
 	VMULPS    Z19, Z1, Z1
@@ -3982,50 +3974,50 @@ scales1done:
 	VMULPS    Z19, Z11, Z11
 	VMULPS    Z19, Z13, Z13
 	VMULPS    Z19, Z15, Z15
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        plain1
-	LEAQ      16(R11), R11
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases132
 	JE        biases116
-	VPMOVZXWD (R13)(R11*2), Z19
+	VPMOVZXWD 32(R13), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biases1done
 
 biases116:
-	VCVTPH2PS (R13)(R11*2), Z19
+	VCVTPH2PS 32(R13), Z19
 	JMP       biases1done
 
 biases132:
-	VMOVUPS (R13)(R11*4), Z19
+	VMOVUPS 64(R13), Z19
 
 biases1done:
-	MOVQ         216(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z17
+	MOVQ         168(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z1, Z1
-	VBROADCASTSS 4(R11), Z17
+	VBROADCASTSS 4(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z3, Z3
-	VBROADCASTSS 8(R11), Z17
+	VBROADCASTSS 8(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z5, Z5
-	VBROADCASTSS 12(R11), Z17
+	VBROADCASTSS 12(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z7, Z7
-	VBROADCASTSS 16(R11), Z17
+	VBROADCASTSS 16(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z9, Z9
-	VBROADCASTSS 20(R11), Z17
+	VBROADCASTSS 20(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z11, Z11
-	VBROADCASTSS 24(R11), Z17
+	VBROADCASTSS 24(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z13, Z13
-	VBROADCASTSS 28(R11), Z17
+	VBROADCASTSS 28(R13), Z17
 	VMULPS       Z19, Z17, Z18
 	VADDPS       Z18, Z15, Z15
 
@@ -4054,8 +4046,8 @@ plain1:
 	VADDPS  960(R12), Z15, Z15
 	VMOVUPS Z15, 960(R12)
 	VPXORD  Z15, Z15, Z15
-	MOVQ    240(AX), R11
-	LEAQ    (R10)(R11*4), R10
+	MOVQ    192(AX), R12
+	LEAQ    (R10)(R12*4), R10
 	ADDQ    $0x08, R8
 	DECQ    R9
 	JNZ     block

@@ -10,7 +10,8 @@ import "unsafe"
 //	codes of 8 bits   4 columns a step; byte j of a row has column j
 //	pairs             2 columns a step, bfloat16; of four columns the first step has 0 and 2, the second 1 and 3
 //
-// Scales, zero points and biases of a panel lie group by group, one for each of its rows.
+// Before the first codes of a group stands its Head: scales, then biases or zero points, one for each row. So a panel is one
+// stream: where scales had a stream of their own, groups of 32 columns came from memory a third slower.
 const (
 	PanelRows   = 32
 	PanelStep   = 8
@@ -20,8 +21,8 @@ const (
 
 // Block is a run of columns with one scale of weights.
 type Block struct {
-	Steps int32 // of PanelStep columns
-	Group int32 // its place among scales, zero points and biases
+	Steps  int32 // of PanelStep columns
+	Begins int32 // −1 where a group begins, else 0
 }
 
 // Float is the type in which scales and biases of panels are kept.
@@ -42,15 +43,32 @@ func (f Float) Size() int {
 	return 2
 }
 
-// Product multiplies panels by the activations of tokens: one panel by several, or several, one behind the other in Codes,
-// Scales, Zeros and Biases, by one. Its fields have the offsets that the assembly knows.
+// Head says what stands before the codes of a group: scales of all rows, then the rest at its place in bytes.
+type Head struct {
+	Type   Float // of scales and biases
+	Size   int64 // of all, in bytes; 0: no scales
+	Zeros  int64 // where zero points begin, unsigned bytes; 0: none
+	Biases int64 // where biases begin; 0: none
+}
+
+// NewHead returns the head of scales of a type, with biases or zero points or none of them.
+func NewHead(t Float, zeros, biases bool) Head {
+	h := Head{Type: t, Size: int64(t.Size()) * PanelRows}
+	if biases {
+		h.Biases, h.Size = h.Size, 2*h.Size
+	}
+	if zeros {
+		h.Zeros, h.Size = h.Size, h.Size+PanelRows
+	}
+	return h
+}
+
+// Product multiplies panels by the activations of tokens: one panel by several, or several, one behind the other, by one.
+// Its fields have the offsets that the assembly knows.
 type Product struct {
-	Codes  []byte // [panels], a whole number of steps each
-	Scales []byte // [panels, groups, 32] of Type; nil for 1
-	Zeros  []byte // [panels, groups, 32] of unsigned bytes; nil for Mid
-	Biases []byte // [panels, groups, 32] of Type; nil for 0
-	Type   Float  // of scales and biases
-	Mid    int64  // the code that is zero without a zero point: 2^(bits−1)
+	Codes []byte // [panels]
+	Head
+	Mid    int64 // the code that is zero without a zero point: 2^(bits−1)
 	Blocks []Block
 
 	// X are the activations, [tokens, columns of all blocks] in rows of Stride bytes: int8, or bfloat16 in the order of pairs.
@@ -66,7 +84,6 @@ type Product struct {
 	Y []float32 // [tokens, 32] or [panels, 32], the result
 
 	Panels int64
-	Groups int64
 
 	Parts []int16   // [blocks, Row, KParts] for KBlocks: sums of parts of the activations
 	work  *tileWork // of a set with tiles
@@ -134,6 +151,63 @@ func (p *Product) each(tiles []tile, n int) {
 // direct is the most tokens for which codes are not unpacked first.
 const direct = 8
 
+// form is how a panel is kept that is multiplied in the same or in a wider form.
+type form int
+
+const (
+	formCodes8 form = iota
+	formCodes4      // unpacked to codes of 8 bits first
+	formPairs2
+	formPairs8 // unpacked to pairs
+	formPairs4
+)
+
+// forms has the bytes of PanelStep columns: of the panel, of the panel as it is multiplied, of a token.
+var forms = [...]struct{ kept, read, x int }{
+	formCodes8: {2 * StepBytes, 2 * StepBytes, PanelStep},
+	formCodes4: {StepBytes, 2 * StepBytes, PanelStep},
+	formPairs2: {4 * StepBytes, 4 * StepBytes, 2 * PanelStep},
+	formPairs8: {2 * StepBytes, 4 * StepBytes, 2 * PanelStep},
+	formPairs4: {StepBytes, 4 * StepBytes, 2 * PanelStep},
+}
+
+// wide multiplies panels that are unpacked to scratch first.
+func (p *Product) wide(f form, tiles []tile, n int, scratch []byte) {
+	codes := p.Codes
+	p.widen(f, scratch)
+	p.Codes = scratch
+	p.each(tiles, n)
+	p.Codes = codes
+}
+
+// widen copies panels to dst in the form that is multiplied.
+func (p *Product) widen(f form, dst []byte) {
+	src := p.Codes
+	for range p.Panels {
+		for _, b := range p.Blocks {
+			if b.Begins != 0 {
+				copy(dst, src[:p.Size])
+				dst, src = dst[p.Size:], src[p.Size:]
+			}
+			kept, read := int(b.Steps)*forms[f].kept, int(b.Steps)*forms[f].read
+			f.unpack(dst[:read], src[:kept], p.Mid)
+			dst, src = dst[read:], src[kept:]
+		}
+	}
+}
+
+// unpack brings the codes of a block into the form that is multiplied.
+func (f form) unpack(dst, src []byte, mid int64) {
+	switch f {
+	case formCodes4:
+		active.unpack8(dst, src)
+	case formPairs8:
+		active.pairs8(dst, src, mid)
+	case formPairs4:
+		active.pairs4(dst, src, mid)
+	}
+}
+
 // Codes4 multiplies 4-bit codes by int8 activations of n tokens. Of every block the sum of (q−z)·x is exact, then
 //
 //	y += (s·sum + b·Σx)·sx
@@ -141,25 +215,20 @@ const direct = 8
 // in that order, each operation rounded to float32. For many tokens the codes are unpacked to scratch first, which has
 // room for twice the bytes of the panel.
 func (p *Product) Codes4(n int, scratch []byte) {
-	if n <= direct {
+	switch {
+	case n <= direct:
 		p.each(active.codes4, n)
-		return
+	case active.tiled != nil:
+		p.tile(active.tiled, formCodes4, n, scratch)
+	default:
+		p.wide(formCodes4, active.codes8, n, scratch)
 	}
-	if active.tiled != nil {
-		p.tile(active.tiled, tileCodes4, n, scratch)
-		return
-	}
-	codes := p.Codes
-	p.Codes = scratch[:2*len(codes)]
-	active.unpack8(p.Codes, codes)
-	p.each(active.codes8, n)
-	p.Codes = codes
 }
 
 // Codes8 is Codes4 for 8-bit codes.
 func (p *Product) Codes8(n int) {
 	if active.tiled != nil && n >= tileTokens {
-		p.tile(active.tiled, tileCodes8, n, nil)
+		p.tile(active.tiled, formCodes8, n, nil)
 		return
 	}
 	p.each(active.codes8, n)
@@ -174,7 +243,7 @@ func (p *Product) Codes8(n int) {
 // it for zero.
 func (p *Product) Pairs(n int) {
 	if t := active.tiled; t != nil && t.pairs != nil && n >= tileTokens {
-		p.tile(t, tilePairs2, n, nil)
+		p.tile(t, formPairs2, n, nil)
 		return
 	}
 	p.each(active.pairs, n)
@@ -183,30 +252,24 @@ func (p *Product) Pairs(n int) {
 // Unpacks reports whether Codes4Pairs needs its scratch.
 func Unpacks(n int) bool { return active.direct4 == nil || n > direct }
 
-// Codes4Pairs is Pairs for 4-bit codes less Mid. scratch has room for four times their bytes, if Unpacks.
+// Codes4Pairs is Pairs for 4-bit codes less Mid. scratch has room for four times the bytes of the panels, if Unpacks.
 func (p *Product) Codes4Pairs(n int, scratch []byte) {
 	if !Unpacks(n) {
 		p.each(active.direct4, n)
 		return
 	}
-	p.throughPairs(n, scratch[:4*len(p.Codes)], active.pairs4, tilePairs4)
+	p.throughPairs(formPairs4, n, scratch)
 }
 
-// Codes8Pairs is Pairs for 8-bit codes less Mid. scratch has room for twice the bytes of the panel.
-func (p *Product) Codes8Pairs(n int, scratch []byte) {
-	p.throughPairs(n, scratch[:2*len(p.Codes)], active.pairs8, tilePairs8)
-}
+// Codes8Pairs is Pairs for 8-bit codes less Mid. scratch has room for twice the bytes of the panels.
+func (p *Product) Codes8Pairs(n int, scratch []byte) { p.throughPairs(formPairs8, n, scratch) }
 
-func (p *Product) throughPairs(n int, scratch []byte, unpack func(dst, src []byte, mid int64), form tileForm) {
+func (p *Product) throughPairs(f form, n int, scratch []byte) {
 	if t := active.tiled; t != nil && t.pairs != nil && n >= tileTokens {
-		p.tile(t, form, n, scratch)
+		p.tile(t, f, n, scratch)
 		return
 	}
-	codes := p.Codes
-	p.Codes = scratch
-	unpack(scratch, codes, p.Mid)
-	p.each(active.pairs, n)
-	p.Codes = codes
+	p.wide(f, active.pairs, n, scratch)
 }
 
 // Int8s returns bytes as the int8 that they hold.

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func codes4x1AVX2(p *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, CMOV, F16C
 TEXT ·codes4x1AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -15,44 +15,49 @@ TEXT ·codes4x1AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X1
 	VPBROADCASTD X1, Y1
 	MOVQ         (AX), CX
-	MOVQ         272(AX), DX
+	MOVQ         224(AX), DX
 	XORQ         BX, BX
-	XORQ         SI, SI
 
 panel:
-	MOVQ    136(AX), DI
-	MOVQ    160(AX), R8
-	MOVQ    248(AX), R8
-	ADDQ    SI, R8
+	MOVQ    88(AX), SI
+	MOVQ    112(AX), DI
+	MOVQ    200(AX), DI
+	ADDQ    BX, DI
 	VPXOR   Y2, Y2, Y2
-	VMOVDQU Y2, (R8)
-	VMOVDQU Y2, 32(R8)
-	VMOVDQU Y2, 64(R8)
-	VMOVDQU Y2, 96(R8)
-	MOVQ    112(AX), R8
-	MOVQ    120(AX), R9
-	XORQ    R10, R10
+	VMOVDQU Y2, (DI)
+	VMOVDQU Y2, 32(DI)
+	VMOVDQU Y2, 64(DI)
+	VMOVDQU Y2, 96(DI)
+	MOVQ    64(AX), DI
+	MOVQ    72(AX), R8
+	XORQ    R9, R9
+	MOVQ    CX, R10
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	ADDQ         BX, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Y2
-	VPBROADCASTD 104(AX), Y3
-	VPBROADCASTD 104(AX), Y4
-	VPBROADCASTD 104(AX), Y5
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Y2
+	VPMOVZXBD 8(R12), Y3
+	VPMOVZXBD 16(R12), Y4
+	VPMOVZXBD 24(R12), Y5
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Y2
-	VPMOVZXBD 8(R13)(R12*1), Y3
-	VPMOVZXBD 16(R13)(R12*1), Y4
-	VPMOVZXBD 24(R13)(R12*1), Y5
+centred:
+	VPBROADCASTD 56(AX), Y2
+	VPBROADCASTD 56(AX), Y3
+	VPBROADCASTD 56(AX), Y4
+	VPBROADCASTD 56(AX), Y5
 
 offsets:
 	VPBROADCASTD (R11), Y6
@@ -60,18 +65,18 @@ offsets:
 	VPMADDWD     Y3, Y6, Y3
 	VPMADDWD     Y4, Y6, Y4
 	VPMADDWD     Y5, Y6, Y5
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU      (CX), Y6
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (DI), Y8
+	VPBROADCASTD (SI), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y2, Y2
-	VPBROADCASTD 4(DI), Y7
+	VPBROADCASTD 4(SI), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y2, Y2
@@ -79,11 +84,11 @@ step:
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (DI), Y8
+	VPBROADCASTD (SI), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y3, Y3
-	VPBROADCASTD 4(DI), Y7
+	VPBROADCASTD 4(SI), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y3, Y3
@@ -91,11 +96,11 @@ step:
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (DI), Y8
+	VPBROADCASTD (SI), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y4, Y4
-	VPBROADCASTD 4(DI), Y7
+	VPBROADCASTD 4(SI), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y4, Y4
@@ -103,50 +108,46 @@ step:
 	VPAND        Y1, Y6, Y7
 	VPSRLD       $0x04, Y6, Y6
 	VPAND        Y1, Y6, Y6
-	VPBROADCASTD (DI), Y8
+	VPBROADCASTD (SI), Y8
 	VPMADDUBSW   Y8, Y7, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y5, Y5
-	VPBROADCASTD 4(DI), Y7
+	VPBROADCASTD 4(SI), Y7
 	VPMADDUBSW   Y7, Y6, Y6
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y5, Y5
 	ADDQ         $0x00000080, CX
-	ADDQ         $0x08, DI
+	ADDQ         $0x08, SI
 	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Y6
+	VPMOVZXWD    (R10), Y6
 	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    16(R13)(R11*2), Y7
+	VPMOVZXWD    16(R10), Y7
 	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    32(R13)(R11*2), Y8
+	VPMOVZXWD    32(R10), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    48(R13)(R11*2), Y9
+	VPMOVZXWD    48(R10), Y9
 	VPSLLD       $0x10, Y9, Y9
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Y6
-	VCVTPH2PS 16(R13)(R11*2), Y7
-	VCVTPH2PS 32(R13)(R11*2), Y8
-	VCVTPH2PS 48(R13)(R11*2), Y9
+	VCVTPH2PS (R10), Y6
+	VCVTPH2PS 16(R10), Y7
+	VCVTPH2PS 32(R10), Y8
+	VCVTPH2PS 48(R10), Y9
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Y6
-	VMOVUPS 32(R13)(R11*4), Y7
-	VMOVUPS 64(R13)(R11*4), Y8
-	VMOVUPS 96(R13)(R11*4), Y9
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+	VMOVUPS 64(R10), Y8
+	VMOVUPS 96(R10), Y9
 
 scalesdone:
 	VCVTDQ2PS Y2, Y2
@@ -157,40 +158,41 @@ scalesdone:
 	VMULPS    Y8, Y4, Y4
 	VCVTDQ2PS Y5, Y5
 	VMULPS    Y9, Y5, Y5
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Y6
+	VPMOVZXWD (R12), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(R13)(R11*2), Y7
+	VPMOVZXWD 16(R12), Y7
 	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 32(R13)(R11*2), Y8
+	VPMOVZXWD 32(R12), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 48(R13)(R11*2), Y9
+	VPMOVZXWD 48(R12), Y9
 	VPSLLD    $0x10, Y9, Y9
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Y6
-	VCVTPH2PS 16(R13)(R11*2), Y7
-	VCVTPH2PS 32(R13)(R11*2), Y8
-	VCVTPH2PS 48(R13)(R11*2), Y9
+	VCVTPH2PS (R12), Y6
+	VCVTPH2PS 16(R12), Y7
+	VCVTPH2PS 32(R12), Y8
+	VCVTPH2PS 48(R12), Y9
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Y6
-	VMOVUPS 32(R13)(R11*4), Y7
-	VMOVUPS 64(R13)(R11*4), Y8
-	VMOVUPS 96(R13)(R11*4), Y9
+	VMOVUPS (R12), Y6
+	VMOVUPS 32(R12), Y7
+	VMOVUPS 64(R12), Y8
+	VMOVUPS 96(R12), Y9
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Y10
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y6, Y10, Y6
 	VSUBPS       Y6, Y2, Y2
@@ -202,37 +204,34 @@ biasesdone:
 	VSUBPS       Y6, Y5, Y5
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Y6
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y6
 	VMULPS       Y6, Y2, Y2
-	VADDPS       (R12), Y2, Y2
-	VMOVUPS      Y2, (R12)
+	VADDPS       (R11), Y2, Y2
+	VMOVUPS      Y2, (R11)
 	VMULPS       Y6, Y3, Y3
-	VADDPS       32(R12), Y3, Y3
-	VMOVUPS      Y3, 32(R12)
+	VADDPS       32(R11), Y3, Y3
+	VMOVUPS      Y3, 32(R11)
 	VMULPS       Y6, Y4, Y4
-	VADDPS       64(R12), Y4, Y4
-	VMOVUPS      Y4, 64(R12)
+	VADDPS       64(R11), Y4, Y4
+	VMOVUPS      Y4, 64(R11)
 	VMULPS       Y6, Y5, Y5
-	VADDPS       96(R12), Y5, Y5
-	VMOVUPS      Y5, 96(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       96(R11), Y5, Y5
+	VMOVUPS      Y5, 96(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
-	MOVQ         280(AX), DI
-	SHLQ         $0x05, DI
-	ADDQ         DI, BX
-	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000080, BX
 	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET
 
 // func codes8x1AVX2(p *byte)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, CMOV, F16C
 TEXT ·codes8x1AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -245,44 +244,49 @@ TEXT ·codes8x1AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X2
 	VPBROADCASTD X2, Y2
 	MOVQ         (AX), CX
-	MOVQ         272(AX), DX
+	MOVQ         224(AX), DX
 	XORQ         BX, BX
-	XORQ         SI, SI
 
 panel:
-	MOVQ    136(AX), DI
-	MOVQ    160(AX), R8
-	MOVQ    248(AX), R8
-	ADDQ    SI, R8
+	MOVQ    88(AX), SI
+	MOVQ    112(AX), DI
+	MOVQ    200(AX), DI
+	ADDQ    BX, DI
 	VPXOR   Y3, Y3, Y3
-	VMOVDQU Y3, (R8)
-	VMOVDQU Y3, 32(R8)
-	VMOVDQU Y3, 64(R8)
-	VMOVDQU Y3, 96(R8)
-	MOVQ    112(AX), R8
-	MOVQ    120(AX), R9
-	XORQ    R10, R10
+	VMOVDQU Y3, (DI)
+	VMOVDQU Y3, 32(DI)
+	VMOVDQU Y3, 64(DI)
+	VMOVDQU Y3, 96(DI)
+	MOVQ    64(AX), DI
+	MOVQ    72(AX), R8
+	XORQ    R9, R9
+	MOVQ    CX, R10
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	ADDQ         BX, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Y3
-	VPBROADCASTD 104(AX), Y4
-	VPBROADCASTD 104(AX), Y5
-	VPBROADCASTD 104(AX), Y6
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Y3
+	VPMOVZXBD 8(R12), Y4
+	VPMOVZXBD 16(R12), Y5
+	VPMOVZXBD 24(R12), Y6
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Y3
-	VPMOVZXBD 8(R13)(R12*1), Y4
-	VPMOVZXBD 16(R13)(R12*1), Y5
-	VPMOVZXBD 24(R13)(R12*1), Y6
+centred:
+	VPBROADCASTD 56(AX), Y3
+	VPBROADCASTD 56(AX), Y4
+	VPBROADCASTD 56(AX), Y5
+	VPBROADCASTD 56(AX), Y6
 
 offsets:
 	VPBROADCASTD (R11), Y7
@@ -290,14 +294,14 @@ offsets:
 	VPMADDWD     Y4, Y7, Y4
 	VPMADDWD     Y5, Y7, Y5
 	VPMADDWD     Y6, Y7, Y6
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU      (CX), Y7
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (DI), Y9
+	VPBROADCASTD (SI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y3, Y3
@@ -308,7 +312,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (DI), Y9
+	VPBROADCASTD (SI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y4, Y4
@@ -319,7 +323,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (DI), Y9
+	VPBROADCASTD (SI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y5, Y5
@@ -330,7 +334,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD (DI), Y9
+	VPBROADCASTD (SI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y6, Y6
@@ -341,7 +345,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(DI), Y9
+	VPBROADCASTD 4(SI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y3, Y3
@@ -352,7 +356,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(DI), Y9
+	VPBROADCASTD 4(SI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y4, Y4
@@ -363,7 +367,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(DI), Y9
+	VPBROADCASTD 4(SI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y5, Y5
@@ -374,7 +378,7 @@ step:
 	VPAND        Y1, Y7, Y8
 	VPSRLD       $0x04, Y7, Y7
 	VPAND        Y1, Y7, Y7
-	VPBROADCASTD 4(DI), Y9
+	VPBROADCASTD 4(SI), Y9
 	VPMADDUBSW   Y9, Y8, Y8
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y6, Y6
@@ -382,41 +386,37 @@ step:
 	VPMADDWD     Y2, Y7, Y7
 	VPADDD       Y7, Y6, Y6
 	ADDQ         $0x00000100, CX
-	ADDQ         $0x08, DI
+	ADDQ         $0x08, SI
 	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Y7
+	VPMOVZXWD    (R10), Y7
 	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    16(R13)(R11*2), Y8
+	VPMOVZXWD    16(R10), Y8
 	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    32(R13)(R11*2), Y9
+	VPMOVZXWD    32(R10), Y9
 	VPSLLD       $0x10, Y9, Y9
-	VPMOVZXWD    48(R13)(R11*2), Y10
+	VPMOVZXWD    48(R10), Y10
 	VPSLLD       $0x10, Y10, Y10
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Y7
-	VCVTPH2PS 16(R13)(R11*2), Y8
-	VCVTPH2PS 32(R13)(R11*2), Y9
-	VCVTPH2PS 48(R13)(R11*2), Y10
+	VCVTPH2PS (R10), Y7
+	VCVTPH2PS 16(R10), Y8
+	VCVTPH2PS 32(R10), Y9
+	VCVTPH2PS 48(R10), Y10
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Y7
-	VMOVUPS 32(R13)(R11*4), Y8
-	VMOVUPS 64(R13)(R11*4), Y9
-	VMOVUPS 96(R13)(R11*4), Y10
+	VMOVUPS (R10), Y7
+	VMOVUPS 32(R10), Y8
+	VMOVUPS 64(R10), Y9
+	VMOVUPS 96(R10), Y10
 
 scalesdone:
 	VCVTDQ2PS Y3, Y3
@@ -427,40 +427,41 @@ scalesdone:
 	VMULPS    Y9, Y5, Y5
 	VCVTDQ2PS Y6, Y6
 	VMULPS    Y10, Y6, Y6
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Y7
+	VPMOVZXWD (R12), Y7
 	VPSLLD    $0x10, Y7, Y7
-	VPMOVZXWD 16(R13)(R11*2), Y8
+	VPMOVZXWD 16(R12), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 32(R13)(R11*2), Y9
+	VPMOVZXWD 32(R12), Y9
 	VPSLLD    $0x10, Y9, Y9
-	VPMOVZXWD 48(R13)(R11*2), Y10
+	VPMOVZXWD 48(R12), Y10
 	VPSLLD    $0x10, Y10, Y10
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Y7
-	VCVTPH2PS 16(R13)(R11*2), Y8
-	VCVTPH2PS 32(R13)(R11*2), Y9
-	VCVTPH2PS 48(R13)(R11*2), Y10
+	VCVTPH2PS (R12), Y7
+	VCVTPH2PS 16(R12), Y8
+	VCVTPH2PS 32(R12), Y9
+	VCVTPH2PS 48(R12), Y10
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Y7
-	VMOVUPS 32(R13)(R11*4), Y8
-	VMOVUPS 64(R13)(R11*4), Y9
-	VMOVUPS 96(R13)(R11*4), Y10
+	VMOVUPS (R12), Y7
+	VMOVUPS 32(R12), Y8
+	VMOVUPS 64(R12), Y9
+	VMOVUPS 96(R12), Y10
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Y11
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Y11
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y7, Y11, Y7
 	VSUBPS       Y7, Y3, Y3
@@ -472,37 +473,34 @@ biasesdone:
 	VSUBPS       Y7, Y6, Y6
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Y7
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y7
 	VMULPS       Y7, Y3, Y3
-	VADDPS       (R12), Y3, Y3
-	VMOVUPS      Y3, (R12)
+	VADDPS       (R11), Y3, Y3
+	VMOVUPS      Y3, (R11)
 	VMULPS       Y7, Y4, Y4
-	VADDPS       32(R12), Y4, Y4
-	VMOVUPS      Y4, 32(R12)
+	VADDPS       32(R11), Y4, Y4
+	VMOVUPS      Y4, 32(R11)
 	VMULPS       Y7, Y5, Y5
-	VADDPS       64(R12), Y5, Y5
-	VMOVUPS      Y5, 64(R12)
+	VADDPS       64(R11), Y5, Y5
+	VMOVUPS      Y5, 64(R11)
 	VMULPS       Y7, Y6, Y6
-	VADDPS       96(R12), Y6, Y6
-	VMOVUPS      Y6, 96(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       96(R11), Y6, Y6
+	VMOVUPS      Y6, 96(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
-	MOVQ         280(AX), DI
-	SHLQ         $0x05, DI
-	ADDQ         DI, BX
-	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000080, BX
 	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET
 
 // func codes4x2AVX2(p *byte)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·codes4x2AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -512,9 +510,9 @@ TEXT ·codes4x2AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X1
 	VPBROADCASTD X1, Y1
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), SI
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
+	MOVQ         200(AX), SI
 	VPXOR        Y2, Y2, Y2
 	VMOVDQU      Y2, (SI)
 	VMOVDQU      Y2, 32(SI)
@@ -524,42 +522,47 @@ TEXT ·codes4x2AVX2(SB), NOSPLIT, $0-8
 	VMOVDQU      Y2, 160(SI)
 	VMOVDQU      Y2, 192(SI)
 	VMOVDQU      Y2, 224(SI)
-	MOVQ         112(AX), SI
-	MOVQ         120(AX), DI
+	MOVQ         64(AX), SI
+	MOVQ         72(AX), DI
 	XORQ         R8, R8
+	MOVQ         CX, R9
 
 block:
-	MOVQ         192(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x05, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Y6
-	VPBROADCASTD 104(AX), Y7
-	VPBROADCASTD 104(AX), Y8
-	VPBROADCASTD 104(AX), Y9
-	JMP          offsets
+	MOVLQSX   4(SI), R10
+	TESTQ     R10, R10
+	CMOVQNE   CX, R9
+	ANDQ      32(AX), R10
+	ADDQ      R10, CX
+	MOVQ      144(AX), R10
+	ADDQ      R8, R10
+	MOVQ      40(AX), R11
+	TESTQ     R11, R11
+	JZ        centred
+	ADDQ      R9, R11
+	VPMOVZXBD (R11), Y6
+	VPMOVZXBD 8(R11), Y7
+	VPMOVZXBD 16(R11), Y8
+	VPMOVZXBD 24(R11), Y9
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R11)(R10*1), Y6
-	VPMOVZXBD 8(R11)(R10*1), Y7
-	VPMOVZXBD 16(R11)(R10*1), Y8
-	VPMOVZXBD 24(R11)(R10*1), Y9
+centred:
+	VPBROADCASTD 56(AX), Y6
+	VPBROADCASTD 56(AX), Y7
+	VPBROADCASTD 56(AX), Y8
+	VPBROADCASTD 56(AX), Y9
 
 offsets:
-	VPBROADCASTD (R9), Y10
+	VPBROADCASTD (R10), Y10
 	VPMADDWD     Y6, Y10, Y2
 	VPMADDWD     Y7, Y10, Y3
 	VPMADDWD     Y8, Y10, Y4
 	VPMADDWD     Y9, Y10, Y5
-	VPBROADCASTD 4(R9), Y10
+	VPBROADCASTD 4(R10), Y10
 	VPMADDWD     Y6, Y10, Y6
 	VPMADDWD     Y7, Y10, Y7
 	VPMADDWD     Y8, Y10, Y8
 	VPMADDWD     Y9, Y10, Y9
-	MOVLQSX      (SI), R9
+	MOVLQSX      (SI), R10
 
 step:
 	VMOVDQU      (CX), Y10
@@ -646,38 +649,35 @@ step:
 	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
-	DECQ         R9
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
+	MOVQ         200(AX), R10
 	MOVQ         24(AX), R11
-	MOVQ         96(AX), R12
-	CMPQ         R12, $0x01
+	CMPQ         R11, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R11)(R9*2), Y10
+	VPMOVZXWD    (R9), Y10
 	VPSLLD       $0x10, Y10, Y10
-	VPMOVZXWD    16(R11)(R9*2), Y11
+	VPMOVZXWD    16(R9), Y11
 	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    32(R11)(R9*2), Y12
+	VPMOVZXWD    32(R9), Y12
 	VPSLLD       $0x10, Y12, Y12
-	VPMOVZXWD    48(R11)(R9*2), Y13
+	VPMOVZXWD    48(R9), Y13
 	VPSLLD       $0x10, Y13, Y13
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R11)(R9*2), Y10
-	VCVTPH2PS 16(R11)(R9*2), Y11
-	VCVTPH2PS 32(R11)(R9*2), Y12
-	VCVTPH2PS 48(R11)(R9*2), Y13
+	VCVTPH2PS (R9), Y10
+	VCVTPH2PS 16(R9), Y11
+	VCVTPH2PS 32(R9), Y12
+	VCVTPH2PS 48(R9), Y13
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R11)(R9*4), Y10
-	VMOVUPS 32(R11)(R9*4), Y11
-	VMOVUPS 64(R11)(R9*4), Y12
-	VMOVUPS 96(R11)(R9*4), Y13
+	VMOVUPS (R9), Y10
+	VMOVUPS 32(R9), Y11
+	VMOVUPS 64(R9), Y12
+	VMOVUPS 96(R9), Y13
 
 scalesdone:
 	VCVTDQ2PS Y2, Y2
@@ -696,40 +696,41 @@ scalesdone:
 	VMULPS    Y12, Y8, Y8
 	VCVTDQ2PS Y9, Y9
 	VMULPS    Y13, Y9, Y9
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R11)(R9*2), Y10
+	VPMOVZXWD (R11), Y10
 	VPSLLD    $0x10, Y10, Y10
-	VPMOVZXWD 16(R11)(R9*2), Y11
+	VPMOVZXWD 16(R11), Y11
 	VPSLLD    $0x10, Y11, Y11
-	VPMOVZXWD 32(R11)(R9*2), Y12
+	VPMOVZXWD 32(R11), Y12
 	VPSLLD    $0x10, Y12, Y12
-	VPMOVZXWD 48(R11)(R9*2), Y13
+	VPMOVZXWD 48(R11), Y13
 	VPSLLD    $0x10, Y13, Y13
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R11)(R9*2), Y10
-	VCVTPH2PS 16(R11)(R9*2), Y11
-	VCVTPH2PS 32(R11)(R9*2), Y12
-	VCVTPH2PS 48(R11)(R9*2), Y13
+	VCVTPH2PS (R11), Y10
+	VCVTPH2PS 16(R11), Y11
+	VCVTPH2PS 32(R11), Y12
+	VCVTPH2PS 48(R11), Y13
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R11)(R9*4), Y10
-	VMOVUPS 32(R11)(R9*4), Y11
-	VMOVUPS 64(R11)(R9*4), Y12
-	VMOVUPS 96(R11)(R9*4), Y13
+	VMOVUPS (R11), Y10
+	VMOVUPS 32(R11), Y11
+	VMOVUPS 64(R11), Y12
+	VMOVUPS 96(R11), Y13
 
 biasesdone:
-	MOVQ         192(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Y14
+	MOVQ         144(AX), R11
+	ADDQ         R8, R11
+	VPBROADCASTD (R11), Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y15
 	VSUBPS       Y15, Y2, Y2
@@ -739,7 +740,7 @@ biasesdone:
 	VSUBPS       Y15, Y4, Y4
 	VMULPS       Y13, Y14, Y15
 	VSUBPS       Y15, Y5, Y5
-	VPBROADCASTD 4(R9), Y14
+	VPBROADCASTD 4(R11), Y14
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y10, Y14, Y10
 	VSUBPS       Y10, Y6, Y6
@@ -751,9 +752,9 @@ biasesdone:
 	VSUBPS       Y10, Y9, Y9
 
 nobias:
-	MOVQ         168(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y10
+	MOVQ         120(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y10
 	VMULPS       Y10, Y2, Y2
 	VADDPS       (R10), Y2, Y2
 	VMOVUPS      Y2, (R10)
@@ -766,7 +767,7 @@ nobias:
 	VMULPS       Y10, Y5, Y5
 	VADDPS       96(R10), Y5, Y5
 	VMOVUPS      Y5, 96(R10)
-	VBROADCASTSS 4(R9), Y2
+	VBROADCASTSS 4(R11), Y2
 	VMULPS       Y2, Y6, Y6
 	VADDPS       128(R10), Y6, Y6
 	VMOVUPS      Y6, 128(R10)
@@ -779,8 +780,8 @@ nobias:
 	VMULPS       Y2, Y9, Y9
 	VADDPS       224(R10), Y9, Y9
 	VMOVUPS      Y9, 224(R10)
-	MOVQ         240(AX), R9
-	LEAQ         (R8)(R9*4), R8
+	MOVQ         192(AX), R10
+	LEAQ         (R8)(R10*4), R8
 	ADDQ         $0x08, SI
 	DECQ         DI
 	JNZ          block
@@ -788,7 +789,7 @@ nobias:
 	RET
 
 // func codes8x2AVX2(p *byte)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·codes8x2AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -801,9 +802,9 @@ TEXT ·codes8x2AVX2(SB), NOSPLIT, $0-8
 	VMOVD        CX, X2
 	VPBROADCASTD X2, Y2
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), SI
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
+	MOVQ         200(AX), SI
 	VPXOR        Y3, Y3, Y3
 	VMOVDQU      Y3, (SI)
 	VMOVDQU      Y3, 32(SI)
@@ -813,42 +814,47 @@ TEXT ·codes8x2AVX2(SB), NOSPLIT, $0-8
 	VMOVDQU      Y3, 160(SI)
 	VMOVDQU      Y3, 192(SI)
 	VMOVDQU      Y3, 224(SI)
-	MOVQ         112(AX), SI
-	MOVQ         120(AX), DI
+	MOVQ         64(AX), SI
+	MOVQ         72(AX), DI
 	XORQ         R8, R8
+	MOVQ         CX, R9
 
 block:
-	MOVQ         192(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x05, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Y7
-	VPBROADCASTD 104(AX), Y8
-	VPBROADCASTD 104(AX), Y9
-	VPBROADCASTD 104(AX), Y10
-	JMP          offsets
+	MOVLQSX   4(SI), R10
+	TESTQ     R10, R10
+	CMOVQNE   CX, R9
+	ANDQ      32(AX), R10
+	ADDQ      R10, CX
+	MOVQ      144(AX), R10
+	ADDQ      R8, R10
+	MOVQ      40(AX), R11
+	TESTQ     R11, R11
+	JZ        centred
+	ADDQ      R9, R11
+	VPMOVZXBD (R11), Y7
+	VPMOVZXBD 8(R11), Y8
+	VPMOVZXBD 16(R11), Y9
+	VPMOVZXBD 24(R11), Y10
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R11)(R10*1), Y7
-	VPMOVZXBD 8(R11)(R10*1), Y8
-	VPMOVZXBD 16(R11)(R10*1), Y9
-	VPMOVZXBD 24(R11)(R10*1), Y10
+centred:
+	VPBROADCASTD 56(AX), Y7
+	VPBROADCASTD 56(AX), Y8
+	VPBROADCASTD 56(AX), Y9
+	VPBROADCASTD 56(AX), Y10
 
 offsets:
-	VPBROADCASTD (R9), Y11
+	VPBROADCASTD (R10), Y11
 	VPMADDWD     Y7, Y11, Y3
 	VPMADDWD     Y8, Y11, Y4
 	VPMADDWD     Y9, Y11, Y5
 	VPMADDWD     Y10, Y11, Y6
-	VPBROADCASTD 4(R9), Y11
+	VPBROADCASTD 4(R10), Y11
 	VPMADDWD     Y7, Y11, Y7
 	VPMADDWD     Y8, Y11, Y8
 	VPMADDWD     Y9, Y11, Y9
 	VPMADDWD     Y10, Y11, Y10
-	MOVLQSX      (SI), R9
+	MOVLQSX      (SI), R10
 
 step:
 	VMOVDQU      (CX), Y11
@@ -1001,38 +1007,35 @@ step:
 	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
-	DECQ         R9
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
+	MOVQ         200(AX), R10
 	MOVQ         24(AX), R11
-	MOVQ         96(AX), R12
-	CMPQ         R12, $0x01
+	CMPQ         R11, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R11)(R9*2), Y11
+	VPMOVZXWD    (R9), Y11
 	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(R11)(R9*2), Y12
+	VPMOVZXWD    16(R9), Y12
 	VPSLLD       $0x10, Y12, Y12
-	VPMOVZXWD    32(R11)(R9*2), Y13
+	VPMOVZXWD    32(R9), Y13
 	VPSLLD       $0x10, Y13, Y13
-	VPMOVZXWD    48(R11)(R9*2), Y14
+	VPMOVZXWD    48(R9), Y14
 	VPSLLD       $0x10, Y14, Y14
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R11)(R9*2), Y11
-	VCVTPH2PS 16(R11)(R9*2), Y12
-	VCVTPH2PS 32(R11)(R9*2), Y13
-	VCVTPH2PS 48(R11)(R9*2), Y14
+	VCVTPH2PS (R9), Y11
+	VCVTPH2PS 16(R9), Y12
+	VCVTPH2PS 32(R9), Y13
+	VCVTPH2PS 48(R9), Y14
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R11)(R9*4), Y11
-	VMOVUPS 32(R11)(R9*4), Y12
-	VMOVUPS 64(R11)(R9*4), Y13
-	VMOVUPS 96(R11)(R9*4), Y14
+	VMOVUPS (R9), Y11
+	VMOVUPS 32(R9), Y12
+	VMOVUPS 64(R9), Y13
+	VMOVUPS 96(R9), Y14
 
 scalesdone:
 	VCVTDQ2PS Y3, Y3
@@ -1051,40 +1054,41 @@ scalesdone:
 	VMULPS    Y13, Y9, Y9
 	VCVTDQ2PS Y10, Y10
 	VMULPS    Y14, Y10, Y10
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R11)(R9*2), Y11
+	VPMOVZXWD (R11), Y11
 	VPSLLD    $0x10, Y11, Y11
-	VPMOVZXWD 16(R11)(R9*2), Y12
+	VPMOVZXWD 16(R11), Y12
 	VPSLLD    $0x10, Y12, Y12
-	VPMOVZXWD 32(R11)(R9*2), Y13
+	VPMOVZXWD 32(R11), Y13
 	VPSLLD    $0x10, Y13, Y13
-	VPMOVZXWD 48(R11)(R9*2), Y14
+	VPMOVZXWD 48(R11), Y14
 	VPSLLD    $0x10, Y14, Y14
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R11)(R9*2), Y11
-	VCVTPH2PS 16(R11)(R9*2), Y12
-	VCVTPH2PS 32(R11)(R9*2), Y13
-	VCVTPH2PS 48(R11)(R9*2), Y14
+	VCVTPH2PS (R11), Y11
+	VCVTPH2PS 16(R11), Y12
+	VCVTPH2PS 32(R11), Y13
+	VCVTPH2PS 48(R11), Y14
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R11)(R9*4), Y11
-	VMOVUPS 32(R11)(R9*4), Y12
-	VMOVUPS 64(R11)(R9*4), Y13
-	VMOVUPS 96(R11)(R9*4), Y14
+	VMOVUPS (R11), Y11
+	VMOVUPS 32(R11), Y12
+	VMOVUPS 64(R11), Y13
+	VMOVUPS 96(R11), Y14
 
 biasesdone:
-	MOVQ         192(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Y15
+	MOVQ         144(AX), R11
+	ADDQ         R8, R11
+	VPBROADCASTD (R11), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       Y11, Y15, Y16
 	VSUBPS       Y16, Y3, Y3
@@ -1094,7 +1098,7 @@ biasesdone:
 	VSUBPS       Y16, Y5, Y5
 	VMULPS       Y14, Y15, Y16
 	VSUBPS       Y16, Y6, Y6
-	VPBROADCASTD 4(R9), Y15
+	VPBROADCASTD 4(R11), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       Y11, Y15, Y11
 	VSUBPS       Y11, Y7, Y7
@@ -1106,9 +1110,9 @@ biasesdone:
 	VSUBPS       Y11, Y10, Y10
 
 nobias:
-	MOVQ         168(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Y11
+	MOVQ         120(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Y11
 	VMULPS       Y11, Y3, Y3
 	VADDPS       (R10), Y3, Y3
 	VMOVUPS      Y3, (R10)
@@ -1121,7 +1125,7 @@ nobias:
 	VMULPS       Y11, Y6, Y6
 	VADDPS       96(R10), Y6, Y6
 	VMOVUPS      Y6, 96(R10)
-	VBROADCASTSS 4(R9), Y3
+	VBROADCASTSS 4(R11), Y3
 	VMULPS       Y3, Y7, Y7
 	VADDPS       128(R10), Y7, Y7
 	VMOVUPS      Y7, 128(R10)
@@ -1134,8 +1138,8 @@ nobias:
 	VMULPS       Y3, Y10, Y10
 	VADDPS       224(R10), Y10, Y10
 	VMOVUPS      Y10, 224(R10)
-	MOVQ         240(AX), R9
-	LEAQ         (R8)(R9*4), R8
+	MOVQ         192(AX), R10
+	LEAQ         (R8)(R10*4), R8
 	ADDQ         $0x08, SI
 	DECQ         DI
 	JNZ          block

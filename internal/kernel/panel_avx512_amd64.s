@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func codes4x1AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, CMOV
 TEXT ·codes4x1AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -13,38 +13,43 @@ TEXT ·codes4x1AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         272(AX), DX
+	MOVQ         224(AX), DX
 	XORQ         BX, BX
-	XORQ         SI, SI
 
 panel:
-	MOVQ      136(AX), DI
-	MOVQ      160(AX), R8
-	MOVQ      248(AX), R8
-	ADDQ      SI, R8
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
 	VPXORD    Z2, Z2, Z2
-	VMOVDQU32 Z2, (R8)
-	VMOVDQU32 Z2, 64(R8)
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
-	XORQ      R10, R10
+	VMOVDQU32 Z2, (DI)
+	VMOVDQU32 Z2, 64(DI)
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	ADDQ         BX, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z3
-	VPBROADCASTD 104(AX), Z4
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z3
+	VPMOVZXBD 16(R12), Z4
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Z3
-	VPMOVZXBD 16(R13)(R12*1), Z4
+centred:
+	VPBROADCASTD 56(AX), Z3
+	VPBROADCASTD 56(AX), Z4
 
 offsets:
 	VPBROADCASTD (R11), Z7
@@ -52,7 +57,7 @@ offsets:
 	VPMADDWD     Z4, Z7, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z7
@@ -63,14 +68,14 @@ step:
 	VPANDD       Z1, Z9, Z10
 	VPSRLD       $0x04, Z9, Z9
 	VPANDD       Z1, Z9, Z9
-	VPBROADCASTD (DI), Z11
+	VPBROADCASTD (SI), Z11
 	VPMADDUBSW   Z11, Z8, Z8
 	VPMADDWD     Z0, Z8, Z8
 	VPADDD       Z8, Z3, Z3
 	VPMADDUBSW   Z11, Z10, Z8
 	VPMADDWD     Z0, Z8, Z8
 	VPADDD       Z8, Z4, Z4
-	VPBROADCASTD 4(DI), Z8
+	VPBROADCASTD 4(SI), Z8
 	VPMADDUBSW   Z8, Z7, Z7
 	VPMADDWD     Z0, Z7, Z7
 	VPADDD       Z7, Z5, Z5
@@ -78,67 +83,64 @@ step:
 	VPMADDWD     Z0, Z7, Z7
 	VPADDD       Z7, Z6, Z6
 	ADDQ         $0x00000080, CX
-	ADDQ         $0x08, DI
+	ADDQ         $0x08, SI
 	DECQ         R11
 	JNZ          step
 	VPADDD       Z5, Z3, Z3
 	VPADDD       Z6, Z4, Z4
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Z7
+	VPMOVZXWD    (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
-	VPMOVZXWD    32(R13)(R11*2), Z8
+	VPMOVZXWD    32(R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Z7
-	VCVTPH2PS 32(R13)(R11*2), Z8
+	VCVTPH2PS (R10), Z7
+	VCVTPH2PS 32(R10), Z8
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Z7
-	VMOVUPS 64(R13)(R11*4), Z8
+	VMOVUPS (R10), Z7
+	VMOVUPS 64(R10), Z8
 
 scalesdone:
 	VCVTDQ2PS Z3, Z3
 	VMULPS    Z7, Z3, Z3
 	VCVTDQ2PS Z4, Z4
 	VMULPS    Z8, Z4, Z4
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Z7
+	VPMOVZXWD (R12), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(R13)(R11*2), Z8
+	VPMOVZXWD 32(R12), Z8
 	VPSLLD    $0x10, Z8, Z8
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Z7
-	VCVTPH2PS 32(R13)(R11*2), Z8
+	VCVTPH2PS (R12), Z7
+	VCVTPH2PS 32(R12), Z8
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Z7
-	VMOVUPS 64(R13)(R11*4), Z8
+	VMOVUPS (R12), Z7
+	VMOVUPS 64(R12), Z8
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z9
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z7, Z9, Z7
 	VSUBPS       Z7, Z3, Z3
@@ -146,31 +148,28 @@ biasesdone:
 	VSUBPS       Z7, Z4, Z4
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z7
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z7
 	VMULPS       Z7, Z3, Z3
-	VADDPS       (R12), Z3, Z3
-	VMOVUPS      Z3, (R12)
+	VADDPS       (R11), Z3, Z3
+	VMOVUPS      Z3, (R11)
 	VMULPS       Z7, Z4, Z4
-	VADDPS       64(R12), Z4, Z4
-	VMOVUPS      Z4, 64(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       64(R11), Z4, Z4
+	VMOVUPS      Z4, 64(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
-	MOVQ         280(AX), DI
-	SHLQ         $0x05, DI
-	ADDQ         DI, BX
-	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000080, BX
 	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET
 
 // func codes4x2AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
 TEXT ·codes4x2AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -178,42 +177,47 @@ TEXT ·codes4x2AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), SI
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
+	MOVQ         200(AX), SI
 	VPXORD       Z2, Z2, Z2
 	VMOVDQU32    Z2, (SI)
 	VMOVDQU32    Z2, 64(SI)
 	VMOVDQU32    Z2, 128(SI)
 	VMOVDQU32    Z2, 192(SI)
-	MOVQ         112(AX), SI
-	MOVQ         120(AX), DI
+	MOVQ         64(AX), SI
+	MOVQ         72(AX), DI
 	XORQ         R8, R8
+	MOVQ         CX, R9
 
 block:
-	MOVQ         192(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x05, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z4
-	VPBROADCASTD 104(AX), Z5
-	JMP          offsets
+	MOVLQSX   4(SI), R10
+	TESTQ     R10, R10
+	CMOVQNE   CX, R9
+	ANDQ      32(AX), R10
+	ADDQ      R10, CX
+	MOVQ      144(AX), R10
+	ADDQ      R8, R10
+	MOVQ      40(AX), R11
+	TESTQ     R11, R11
+	JZ        centred
+	ADDQ      R9, R11
+	VPMOVZXBD (R11), Z4
+	VPMOVZXBD 16(R11), Z5
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R11)(R10*1), Z4
-	VPMOVZXBD 16(R11)(R10*1), Z5
+centred:
+	VPBROADCASTD 56(AX), Z4
+	VPBROADCASTD 56(AX), Z5
 
 offsets:
-	VPBROADCASTD (R9), Z6
+	VPBROADCASTD (R10), Z6
 	VPMADDWD     Z4, Z6, Z2
 	VPMADDWD     Z5, Z6, Z3
-	VPBROADCASTD 4(R9), Z6
+	VPBROADCASTD 4(R10), Z6
 	VPMADDWD     Z4, Z6, Z4
 	VPMADDWD     Z5, Z6, Z5
-	MOVLQSX      (SI), R9
+	MOVLQSX      (SI), R10
 
 step:
 	VMOVDQU32    (CX), Z6
@@ -256,30 +260,27 @@ step:
 	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
-	DECQ         R9
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
+	MOVQ         200(AX), R10
 	MOVQ         24(AX), R11
-	MOVQ         96(AX), R12
-	CMPQ         R12, $0x01
+	CMPQ         R11, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R11)(R9*2), Z6
+	VPMOVZXWD    (R9), Z6
 	VPSLLD       $0x10, Z6, Z6
-	VPMOVZXWD    32(R11)(R9*2), Z7
+	VPMOVZXWD    32(R9), Z7
 	VPSLLD       $0x10, Z7, Z7
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R11)(R9*2), Z6
-	VCVTPH2PS 32(R11)(R9*2), Z7
+	VCVTPH2PS (R9), Z6
+	VCVTPH2PS 32(R9), Z7
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R11)(R9*4), Z6
-	VMOVUPS 64(R11)(R9*4), Z7
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
 
 scalesdone:
 	VCVTDQ2PS Z2, Z2
@@ -290,38 +291,39 @@ scalesdone:
 	VMULPS    Z6, Z4, Z4
 	VCVTDQ2PS Z5, Z5
 	VMULPS    Z7, Z5, Z5
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R11)(R9*2), Z6
+	VPMOVZXWD (R11), Z6
 	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 32(R11)(R9*2), Z7
+	VPMOVZXWD 32(R11), Z7
 	VPSLLD    $0x10, Z7, Z7
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R11)(R9*2), Z6
-	VCVTPH2PS 32(R11)(R9*2), Z7
+	VCVTPH2PS (R11), Z6
+	VCVTPH2PS 32(R11), Z7
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R11)(R9*4), Z6
-	VMOVUPS 64(R11)(R9*4), Z7
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
 
 biasesdone:
-	MOVQ         192(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Z8
+	MOVQ         144(AX), R11
+	ADDQ         R8, R11
+	VPBROADCASTD (R11), Z8
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z6, Z8, Z9
 	VSUBPS       Z9, Z2, Z2
 	VMULPS       Z7, Z8, Z9
 	VSUBPS       Z9, Z3, Z3
-	VPBROADCASTD 4(R9), Z8
+	VPBROADCASTD 4(R11), Z8
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z6, Z8, Z6
 	VSUBPS       Z6, Z4, Z4
@@ -329,24 +331,24 @@ biasesdone:
 	VSUBPS       Z6, Z5, Z5
 
 nobias:
-	MOVQ         168(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z6
+	MOVQ         120(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z6
 	VMULPS       Z6, Z2, Z2
 	VADDPS       (R10), Z2, Z2
 	VMOVUPS      Z2, (R10)
 	VMULPS       Z6, Z3, Z3
 	VADDPS       64(R10), Z3, Z3
 	VMOVUPS      Z3, 64(R10)
-	VBROADCASTSS 4(R9), Z2
+	VBROADCASTSS 4(R11), Z2
 	VMULPS       Z2, Z4, Z4
 	VADDPS       128(R10), Z4, Z4
 	VMOVUPS      Z4, 128(R10)
 	VMULPS       Z2, Z5, Z5
 	VADDPS       192(R10), Z5, Z5
 	VMOVUPS      Z5, 192(R10)
-	MOVQ         240(AX), R9
-	LEAQ         (R8)(R9*4), R8
+	MOVQ         192(AX), R10
+	LEAQ         (R8)(R10*4), R8
 	ADDQ         $0x08, SI
 	DECQ         DI
 	JNZ          block
@@ -354,7 +356,7 @@ nobias:
 	RET
 
 // func codes4x4AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
 TEXT ·codes4x4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -362,10 +364,10 @@ TEXT ·codes4x4AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
-	MOVQ         248(AX), DI
+	MOVQ         200(AX), DI
 	VPXORD       Z2, Z2, Z2
 	VMOVDQU32    Z2, (DI)
 	VMOVDQU32    Z2, 64(DI)
@@ -375,40 +377,45 @@ TEXT ·codes4x4AVX512(SB), NOSPLIT, $0-8
 	VMOVDQU32    Z2, 320(DI)
 	VMOVDQU32    Z2, 384(DI)
 	VMOVDQU32    Z2, 448(DI)
-	MOVQ         112(AX), DI
-	MOVQ         120(AX), R8
+	MOVQ         64(AX), DI
+	MOVQ         72(AX), R8
 	XORQ         R9, R9
+	MOVQ         CX, R10
 
 block:
-	MOVQ         192(AX), R10
-	ADDQ         R9, R10
-	MOVLQSX      4(DI), R11
-	SHLQ         $0x05, R11
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z8
-	VPBROADCASTD 104(AX), Z9
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z8
+	VPMOVZXBD 16(R12), Z9
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R12)(R11*1), Z8
-	VPMOVZXBD 16(R12)(R11*1), Z9
+centred:
+	VPBROADCASTD 56(AX), Z8
+	VPBROADCASTD 56(AX), Z9
 
 offsets:
-	VPBROADCASTD (R10), Z10
+	VPBROADCASTD (R11), Z10
 	VPMADDWD     Z8, Z10, Z2
 	VPMADDWD     Z9, Z10, Z3
-	VPBROADCASTD 4(R10), Z10
+	VPBROADCASTD 4(R11), Z10
 	VPMADDWD     Z8, Z10, Z4
 	VPMADDWD     Z9, Z10, Z5
-	VPBROADCASTD 8(R10), Z10
+	VPBROADCASTD 8(R11), Z10
 	VPMADDWD     Z8, Z10, Z6
 	VPMADDWD     Z9, Z10, Z7
-	VPBROADCASTD 12(R10), Z10
+	VPBROADCASTD 12(R11), Z10
 	VPMADDWD     Z8, Z10, Z8
 	VPMADDWD     Z9, Z10, Z9
-	MOVLQSX      (DI), R10
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z10
@@ -479,30 +486,27 @@ step:
 	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
-	DECQ         R10
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
+	MOVQ         200(AX), R11
 	MOVQ         24(AX), R12
-	MOVQ         96(AX), R13
-	CMPQ         R13, $0x01
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R12)(R10*2), Z10
+	VPMOVZXWD    (R10), Z10
 	VPSLLD       $0x10, Z10, Z10
-	VPMOVZXWD    32(R12)(R10*2), Z11
+	VPMOVZXWD    32(R10), Z11
 	VPSLLD       $0x10, Z11, Z11
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R12)(R10*2), Z10
-	VCVTPH2PS 32(R12)(R10*2), Z11
+	VCVTPH2PS (R10), Z10
+	VCVTPH2PS 32(R10), Z11
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R12)(R10*4), Z10
-	VMOVUPS 64(R12)(R10*4), Z11
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
 
 scalesdone:
 	VCVTDQ2PS Z2, Z2
@@ -521,50 +525,51 @@ scalesdone:
 	VMULPS    Z10, Z8, Z8
 	VCVTDQ2PS Z9, Z9
 	VMULPS    Z11, Z9, Z9
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R12)(R10*2), Z10
+	VPMOVZXWD (R12), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(R12)(R10*2), Z11
+	VPMOVZXWD 32(R12), Z11
 	VPSLLD    $0x10, Z11, Z11
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R12)(R10*2), Z10
-	VCVTPH2PS 32(R12)(R10*2), Z11
+	VCVTPH2PS (R12), Z10
+	VCVTPH2PS 32(R12), Z11
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R12)(R10*4), Z10
-	VMOVUPS 64(R12)(R10*4), Z11
+	VMOVUPS (R12), Z10
+	VMOVUPS 64(R12), Z11
 
 biasesdone:
-	MOVQ         192(AX), R10
-	ADDQ         R9, R10
-	VPBROADCASTD (R10), Z12
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z12
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z10, Z12, Z13
 	VSUBPS       Z13, Z2, Z2
 	VMULPS       Z11, Z12, Z13
 	VSUBPS       Z13, Z3, Z3
-	VPBROADCASTD 4(R10), Z12
+	VPBROADCASTD 4(R12), Z12
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z10, Z12, Z13
 	VSUBPS       Z13, Z4, Z4
 	VMULPS       Z11, Z12, Z13
 	VSUBPS       Z13, Z5, Z5
-	VPBROADCASTD 8(R10), Z12
+	VPBROADCASTD 8(R12), Z12
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z10, Z12, Z13
 	VSUBPS       Z13, Z6, Z6
 	VMULPS       Z11, Z12, Z13
 	VSUBPS       Z13, Z7, Z7
-	VPBROADCASTD 12(R10), Z12
+	VPBROADCASTD 12(R12), Z12
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z10, Z12, Z10
 	VSUBPS       Z10, Z8, Z8
@@ -572,38 +577,38 @@ biasesdone:
 	VSUBPS       Z10, Z9, Z9
 
 nobias:
-	MOVQ         168(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z10
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z10
 	VMULPS       Z10, Z2, Z2
 	VADDPS       (R11), Z2, Z2
 	VMOVUPS      Z2, (R11)
 	VMULPS       Z10, Z3, Z3
 	VADDPS       64(R11), Z3, Z3
 	VMOVUPS      Z3, 64(R11)
-	VBROADCASTSS 4(R10), Z2
+	VBROADCASTSS 4(R12), Z2
 	VMULPS       Z2, Z4, Z4
 	VADDPS       128(R11), Z4, Z4
 	VMOVUPS      Z4, 128(R11)
 	VMULPS       Z2, Z5, Z5
 	VADDPS       192(R11), Z5, Z5
 	VMOVUPS      Z5, 192(R11)
-	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 8(R12), Z2
 	VMULPS       Z2, Z6, Z6
 	VADDPS       256(R11), Z6, Z6
 	VMOVUPS      Z6, 256(R11)
 	VMULPS       Z2, Z7, Z7
 	VADDPS       320(R11), Z7, Z7
 	VMOVUPS      Z7, 320(R11)
-	VBROADCASTSS 12(R10), Z2
+	VBROADCASTSS 12(R12), Z2
 	VMULPS       Z2, Z8, Z8
 	VADDPS       384(R11), Z8, Z8
 	VMOVUPS      Z8, 384(R11)
 	VMULPS       Z2, Z9, Z9
 	VADDPS       448(R11), Z9, Z9
 	VMOVUPS      Z9, 448(R11)
-	MOVQ         240(AX), R10
-	LEAQ         (R9)(R10*4), R9
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
 	ADDQ         $0x08, DI
 	DECQ         R8
 	JNZ          block
@@ -611,7 +616,7 @@ nobias:
 	RET
 
 // func codes4x8AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
 TEXT ·codes4x8AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -619,11 +624,11 @@ TEXT ·codes4x8AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
 	LEAQ         (DX)(BX*4), DI
-	MOVQ         248(AX), R8
+	MOVQ         200(AX), R8
 	VPXORD       Z2, Z2, Z2
 	VMOVDQU32    Z2, (R8)
 	VMOVDQU32    Z2, 64(R8)
@@ -641,52 +646,57 @@ TEXT ·codes4x8AVX512(SB), NOSPLIT, $0-8
 	VMOVDQU32    Z2, 832(R8)
 	VMOVDQU32    Z2, 896(R8)
 	VMOVDQU32    Z2, 960(R8)
-	MOVQ         112(AX), R8
-	MOVQ         120(AX), R9
+	MOVQ         64(AX), R8
+	MOVQ         72(AX), R9
 	XORQ         R10, R10
+	MOVQ         CX, R11
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z16
-	VPBROADCASTD 104(AX), Z17
-	JMP          offsets
+	MOVLQSX   4(R8), R12
+	TESTQ     R12, R12
+	CMOVQNE   CX, R11
+	ANDQ      32(AX), R12
+	ADDQ      R12, CX
+	MOVQ      144(AX), R12
+	ADDQ      R10, R12
+	MOVQ      40(AX), R13
+	TESTQ     R13, R13
+	JZ        centred
+	ADDQ      R11, R13
+	VPMOVZXBD (R13), Z16
+	VPMOVZXBD 16(R13), Z17
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Z16
-	VPMOVZXBD 16(R13)(R12*1), Z17
+centred:
+	VPBROADCASTD 56(AX), Z16
+	VPBROADCASTD 56(AX), Z17
 
 offsets:
-	VPBROADCASTD (R11), Z18
+	VPBROADCASTD (R12), Z18
 	VPMADDWD     Z16, Z18, Z2
 	VPMADDWD     Z17, Z18, Z3
-	VPBROADCASTD 4(R11), Z18
+	VPBROADCASTD 4(R12), Z18
 	VPMADDWD     Z16, Z18, Z4
 	VPMADDWD     Z17, Z18, Z5
-	VPBROADCASTD 8(R11), Z18
+	VPBROADCASTD 8(R12), Z18
 	VPMADDWD     Z16, Z18, Z6
 	VPMADDWD     Z17, Z18, Z7
-	VPBROADCASTD 12(R11), Z18
+	VPBROADCASTD 12(R12), Z18
 	VPMADDWD     Z16, Z18, Z8
 	VPMADDWD     Z17, Z18, Z9
-	VPBROADCASTD 16(R11), Z18
+	VPBROADCASTD 16(R12), Z18
 	VPMADDWD     Z16, Z18, Z10
 	VPMADDWD     Z17, Z18, Z11
-	VPBROADCASTD 20(R11), Z18
+	VPBROADCASTD 20(R12), Z18
 	VPMADDWD     Z16, Z18, Z12
 	VPMADDWD     Z17, Z18, Z13
-	VPBROADCASTD 24(R11), Z18
+	VPBROADCASTD 24(R12), Z18
 	VPMADDWD     Z16, Z18, Z14
 	VPMADDWD     Z17, Z18, Z15
-	VPBROADCASTD 28(R11), Z18
+	VPBROADCASTD 28(R12), Z18
 	VPMADDWD     Z16, Z18, Z16
 	VPMADDWD     Z17, Z18, Z17
-	MOVLQSX      (R8), R11
+	MOVLQSX      (R8), R12
 
 step:
 	VMOVDQU32    (CX), Z18
@@ -814,30 +824,27 @@ step:
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI
-	DECQ         R11
+	DECQ         R12
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
+	MOVQ         200(AX), R12
 	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	CMPQ         R13, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Z18
+	VPMOVZXWD    (R11), Z18
 	VPSLLD       $0x10, Z18, Z18
-	VPMOVZXWD    32(R13)(R11*2), Z19
+	VPMOVZXWD    32(R11), Z19
 	VPSLLD       $0x10, Z19, Z19
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Z18
-	VCVTPH2PS 32(R13)(R11*2), Z19
+	VCVTPH2PS (R11), Z18
+	VCVTPH2PS 32(R11), Z19
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Z18
-	VMOVUPS 64(R13)(R11*4), Z19
+	VMOVUPS (R11), Z18
+	VMOVUPS 64(R11), Z19
 
 scalesdone:
 	VCVTDQ2PS Z2, Z2
@@ -872,74 +879,75 @@ scalesdone:
 	VMULPS    Z18, Z16, Z16
 	VCVTDQ2PS Z17, Z17
 	VMULPS    Z19, Z17, Z17
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Z18
+	VPMOVZXWD (R13), Z18
 	VPSLLD    $0x10, Z18, Z18
-	VPMOVZXWD 32(R13)(R11*2), Z19
+	VPMOVZXWD 32(R13), Z19
 	VPSLLD    $0x10, Z19, Z19
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Z18
-	VCVTPH2PS 32(R13)(R11*2), Z19
+	VCVTPH2PS (R13), Z18
+	VCVTPH2PS 32(R13), Z19
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Z18
-	VMOVUPS 64(R13)(R11*4), Z19
+	VMOVUPS (R13), Z18
+	VMOVUPS 64(R13), Z19
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z20
+	MOVQ         144(AX), R13
+	ADDQ         R10, R13
+	VPBROADCASTD (R13), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z2, Z2
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z3, Z3
-	VPBROADCASTD 4(R11), Z20
+	VPBROADCASTD 4(R13), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z4, Z4
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z5, Z5
-	VPBROADCASTD 8(R11), Z20
+	VPBROADCASTD 8(R13), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z6, Z6
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z7, Z7
-	VPBROADCASTD 12(R11), Z20
+	VPBROADCASTD 12(R13), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z8, Z8
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z9, Z9
-	VPBROADCASTD 16(R11), Z20
+	VPBROADCASTD 16(R13), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z10, Z10
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z11, Z11
-	VPBROADCASTD 20(R11), Z20
+	VPBROADCASTD 20(R13), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z12, Z12
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z13, Z13
-	VPBROADCASTD 24(R11), Z20
+	VPBROADCASTD 24(R13), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z21
 	VSUBPS       Z21, Z14, Z14
 	VMULPS       Z19, Z20, Z21
 	VSUBPS       Z21, Z15, Z15
-	VPBROADCASTD 28(R11), Z20
+	VPBROADCASTD 28(R13), Z20
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z18, Z20, Z18
 	VSUBPS       Z18, Z16, Z16
@@ -947,66 +955,66 @@ biasesdone:
 	VSUBPS       Z18, Z17, Z17
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z18
+	MOVQ         120(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z18
 	VMULPS       Z18, Z2, Z2
 	VADDPS       (R12), Z2, Z2
 	VMOVUPS      Z2, (R12)
 	VMULPS       Z18, Z3, Z3
 	VADDPS       64(R12), Z3, Z3
 	VMOVUPS      Z3, 64(R12)
-	VBROADCASTSS 4(R11), Z2
+	VBROADCASTSS 4(R13), Z2
 	VMULPS       Z2, Z4, Z4
 	VADDPS       128(R12), Z4, Z4
 	VMOVUPS      Z4, 128(R12)
 	VMULPS       Z2, Z5, Z5
 	VADDPS       192(R12), Z5, Z5
 	VMOVUPS      Z5, 192(R12)
-	VBROADCASTSS 8(R11), Z2
+	VBROADCASTSS 8(R13), Z2
 	VMULPS       Z2, Z6, Z6
 	VADDPS       256(R12), Z6, Z6
 	VMOVUPS      Z6, 256(R12)
 	VMULPS       Z2, Z7, Z7
 	VADDPS       320(R12), Z7, Z7
 	VMOVUPS      Z7, 320(R12)
-	VBROADCASTSS 12(R11), Z2
+	VBROADCASTSS 12(R13), Z2
 	VMULPS       Z2, Z8, Z8
 	VADDPS       384(R12), Z8, Z8
 	VMOVUPS      Z8, 384(R12)
 	VMULPS       Z2, Z9, Z9
 	VADDPS       448(R12), Z9, Z9
 	VMOVUPS      Z9, 448(R12)
-	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 16(R13), Z2
 	VMULPS       Z2, Z10, Z10
 	VADDPS       512(R12), Z10, Z10
 	VMOVUPS      Z10, 512(R12)
 	VMULPS       Z2, Z11, Z11
 	VADDPS       576(R12), Z11, Z11
 	VMOVUPS      Z11, 576(R12)
-	VBROADCASTSS 20(R11), Z2
+	VBROADCASTSS 20(R13), Z2
 	VMULPS       Z2, Z12, Z12
 	VADDPS       640(R12), Z12, Z12
 	VMOVUPS      Z12, 640(R12)
 	VMULPS       Z2, Z13, Z13
 	VADDPS       704(R12), Z13, Z13
 	VMOVUPS      Z13, 704(R12)
-	VBROADCASTSS 24(R11), Z2
+	VBROADCASTSS 24(R13), Z2
 	VMULPS       Z2, Z14, Z14
 	VADDPS       768(R12), Z14, Z14
 	VMOVUPS      Z14, 768(R12)
 	VMULPS       Z2, Z15, Z15
 	VADDPS       832(R12), Z15, Z15
 	VMOVUPS      Z15, 832(R12)
-	VBROADCASTSS 28(R11), Z2
+	VBROADCASTSS 28(R13), Z2
 	VMULPS       Z2, Z16, Z16
 	VADDPS       896(R12), Z16, Z16
 	VMOVUPS      Z16, 896(R12)
 	VMULPS       Z2, Z17, Z17
 	VADDPS       960(R12), Z17, Z17
 	VMOVUPS      Z17, 960(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
+	MOVQ         192(AX), R12
+	LEAQ         (R10)(R12*4), R10
 	ADDQ         $0x08, R8
 	DECQ         R9
 	JNZ          block
@@ -1014,7 +1022,7 @@ nobias:
 	RET
 
 // func codes8x1AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, CMOV
 TEXT ·codes8x1AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -1024,38 +1032,43 @@ TEXT ·codes8x1AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x00100010, CX
 	VPBROADCASTD CX, Z2
 	MOVQ         (AX), CX
-	MOVQ         272(AX), DX
+	MOVQ         224(AX), DX
 	XORQ         BX, BX
-	XORQ         SI, SI
 
 panel:
-	MOVQ      136(AX), DI
-	MOVQ      160(AX), R8
-	MOVQ      248(AX), R8
-	ADDQ      SI, R8
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
 	VPXORD    Z3, Z3, Z3
-	VMOVDQU32 Z3, (R8)
-	VMOVDQU32 Z3, 64(R8)
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
-	XORQ      R10, R10
+	VMOVDQU32 Z3, (DI)
+	VMOVDQU32 Z3, 64(DI)
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	ADDQ         BX, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z4
-	VPBROADCASTD 104(AX), Z5
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z4
+	VPMOVZXBD 16(R12), Z5
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Z4
-	VPMOVZXBD 16(R13)(R12*1), Z5
+centred:
+	VPBROADCASTD 56(AX), Z4
+	VPBROADCASTD 56(AX), Z5
 
 offsets:
 	VPBROADCASTD (R11), Z8
@@ -1063,7 +1076,7 @@ offsets:
 	VPMADDWD     Z5, Z8, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z8
@@ -1074,7 +1087,7 @@ step:
 	VPANDD       Z1, Z9, Z11
 	VPSRLD       $0x04, Z9, Z9
 	VPANDD       Z1, Z9, Z9
-	VPBROADCASTD (DI), Z12
+	VPBROADCASTD (SI), Z12
 	VPMADDUBSW   Z12, Z10, Z10
 	VPMADDWD     Z0, Z10, Z10
 	VPADDD       Z10, Z4, Z4
@@ -1095,7 +1108,7 @@ step:
 	VPANDD       Z1, Z9, Z11
 	VPSRLD       $0x04, Z9, Z9
 	VPANDD       Z1, Z9, Z9
-	VPBROADCASTD 4(DI), Z12
+	VPBROADCASTD 4(SI), Z12
 	VPMADDUBSW   Z12, Z10, Z10
 	VPMADDWD     Z0, Z10, Z10
 	VPADDD       Z10, Z6, Z6
@@ -1109,67 +1122,64 @@ step:
 	VPMADDWD     Z2, Z8, Z8
 	VPADDD       Z8, Z7, Z7
 	ADDQ         $0x00000100, CX
-	ADDQ         $0x08, DI
+	ADDQ         $0x08, SI
 	DECQ         R11
 	JNZ          step
 	VPADDD       Z6, Z4, Z4
 	VPADDD       Z7, Z5, Z5
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Z8
+	VPMOVZXWD    (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
-	VPMOVZXWD    32(R13)(R11*2), Z9
+	VPMOVZXWD    32(R10), Z9
 	VPSLLD       $0x10, Z9, Z9
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Z8
-	VCVTPH2PS 32(R13)(R11*2), Z9
+	VCVTPH2PS (R10), Z8
+	VCVTPH2PS 32(R10), Z9
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Z8
-	VMOVUPS 64(R13)(R11*4), Z9
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
 
 scalesdone:
 	VCVTDQ2PS Z4, Z4
 	VMULPS    Z8, Z4, Z4
 	VCVTDQ2PS Z5, Z5
 	VMULPS    Z9, Z5, Z5
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Z8
+	VPMOVZXWD (R12), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 32(R13)(R11*2), Z9
+	VPMOVZXWD 32(R12), Z9
 	VPSLLD    $0x10, Z9, Z9
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Z8
-	VCVTPH2PS 32(R13)(R11*2), Z9
+	VCVTPH2PS (R12), Z8
+	VCVTPH2PS 32(R12), Z9
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Z8
-	VMOVUPS 64(R13)(R11*4), Z9
+	VMOVUPS (R12), Z8
+	VMOVUPS 64(R12), Z9
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z10
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z8
 	VSUBPS       Z8, Z4, Z4
@@ -1177,31 +1187,28 @@ biasesdone:
 	VSUBPS       Z8, Z5, Z5
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z8
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z8
 	VMULPS       Z8, Z4, Z4
-	VADDPS       (R12), Z4, Z4
-	VMOVUPS      Z4, (R12)
+	VADDPS       (R11), Z4, Z4
+	VMOVUPS      Z4, (R11)
 	VMULPS       Z8, Z5, Z5
-	VADDPS       64(R12), Z5, Z5
-	VMOVUPS      Z5, 64(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       64(R11), Z5, Z5
+	VMOVUPS      Z5, 64(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
-	MOVQ         280(AX), DI
-	SHLQ         $0x05, DI
-	ADDQ         DI, BX
-	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000080, BX
 	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET
 
 // func codes8x4AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
 TEXT ·codes8x4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -1211,10 +1218,10 @@ TEXT ·codes8x4AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x00100010, CX
 	VPBROADCASTD CX, Z2
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
-	MOVQ         248(AX), DI
+	MOVQ         200(AX), DI
 	VPXORD       Z3, Z3, Z3
 	VMOVDQU32    Z3, (DI)
 	VMOVDQU32    Z3, 64(DI)
@@ -1224,40 +1231,45 @@ TEXT ·codes8x4AVX512(SB), NOSPLIT, $0-8
 	VMOVDQU32    Z3, 320(DI)
 	VMOVDQU32    Z3, 384(DI)
 	VMOVDQU32    Z3, 448(DI)
-	MOVQ         112(AX), DI
-	MOVQ         120(AX), R8
+	MOVQ         64(AX), DI
+	MOVQ         72(AX), R8
 	XORQ         R9, R9
+	MOVQ         CX, R10
 
 block:
-	MOVQ         192(AX), R10
-	ADDQ         R9, R10
-	MOVLQSX      4(DI), R11
-	SHLQ         $0x05, R11
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z9
-	VPBROADCASTD 104(AX), Z10
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z9
+	VPMOVZXBD 16(R12), Z10
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R12)(R11*1), Z9
-	VPMOVZXBD 16(R12)(R11*1), Z10
+centred:
+	VPBROADCASTD 56(AX), Z9
+	VPBROADCASTD 56(AX), Z10
 
 offsets:
-	VPBROADCASTD (R10), Z11
+	VPBROADCASTD (R11), Z11
 	VPMADDWD     Z9, Z11, Z3
 	VPMADDWD     Z10, Z11, Z4
-	VPBROADCASTD 4(R10), Z11
+	VPBROADCASTD 4(R11), Z11
 	VPMADDWD     Z9, Z11, Z5
 	VPMADDWD     Z10, Z11, Z6
-	VPBROADCASTD 8(R10), Z11
+	VPBROADCASTD 8(R11), Z11
 	VPMADDWD     Z9, Z11, Z7
 	VPMADDWD     Z10, Z11, Z8
-	VPBROADCASTD 12(R10), Z11
+	VPBROADCASTD 12(R11), Z11
 	VPMADDWD     Z9, Z11, Z9
 	VPMADDWD     Z10, Z11, Z10
-	MOVLQSX      (DI), R10
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z11
@@ -1386,30 +1398,27 @@ step:
 	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
-	DECQ         R10
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
+	MOVQ         200(AX), R11
 	MOVQ         24(AX), R12
-	MOVQ         96(AX), R13
-	CMPQ         R13, $0x01
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R12)(R10*2), Z11
+	VPMOVZXWD    (R10), Z11
 	VPSLLD       $0x10, Z11, Z11
-	VPMOVZXWD    32(R12)(R10*2), Z12
+	VPMOVZXWD    32(R10), Z12
 	VPSLLD       $0x10, Z12, Z12
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R12)(R10*2), Z11
-	VCVTPH2PS 32(R12)(R10*2), Z12
+	VCVTPH2PS (R10), Z11
+	VCVTPH2PS 32(R10), Z12
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R12)(R10*4), Z11
-	VMOVUPS 64(R12)(R10*4), Z12
+	VMOVUPS (R10), Z11
+	VMOVUPS 64(R10), Z12
 
 scalesdone:
 	VCVTDQ2PS Z3, Z3
@@ -1428,50 +1437,51 @@ scalesdone:
 	VMULPS    Z11, Z9, Z9
 	VCVTDQ2PS Z10, Z10
 	VMULPS    Z12, Z10, Z10
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R12)(R10*2), Z11
+	VPMOVZXWD (R12), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 32(R12)(R10*2), Z12
+	VPMOVZXWD 32(R12), Z12
 	VPSLLD    $0x10, Z12, Z12
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R12)(R10*2), Z11
-	VCVTPH2PS 32(R12)(R10*2), Z12
+	VCVTPH2PS (R12), Z11
+	VCVTPH2PS 32(R12), Z12
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R12)(R10*4), Z11
-	VMOVUPS 64(R12)(R10*4), Z12
+	VMOVUPS (R12), Z11
+	VMOVUPS 64(R12), Z12
 
 biasesdone:
-	MOVQ         192(AX), R10
-	ADDQ         R9, R10
-	VPBROADCASTD (R10), Z13
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z13
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z11, Z13, Z14
 	VSUBPS       Z14, Z3, Z3
 	VMULPS       Z12, Z13, Z14
 	VSUBPS       Z14, Z4, Z4
-	VPBROADCASTD 4(R10), Z13
+	VPBROADCASTD 4(R12), Z13
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z11, Z13, Z14
 	VSUBPS       Z14, Z5, Z5
 	VMULPS       Z12, Z13, Z14
 	VSUBPS       Z14, Z6, Z6
-	VPBROADCASTD 8(R10), Z13
+	VPBROADCASTD 8(R12), Z13
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z11, Z13, Z14
 	VSUBPS       Z14, Z7, Z7
 	VMULPS       Z12, Z13, Z14
 	VSUBPS       Z14, Z8, Z8
-	VPBROADCASTD 12(R10), Z13
+	VPBROADCASTD 12(R12), Z13
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z11, Z13, Z11
 	VSUBPS       Z11, Z9, Z9
@@ -1479,38 +1489,38 @@ biasesdone:
 	VSUBPS       Z11, Z10, Z10
 
 nobias:
-	MOVQ         168(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z11
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z11
 	VMULPS       Z11, Z3, Z3
 	VADDPS       (R11), Z3, Z3
 	VMOVUPS      Z3, (R11)
 	VMULPS       Z11, Z4, Z4
 	VADDPS       64(R11), Z4, Z4
 	VMOVUPS      Z4, 64(R11)
-	VBROADCASTSS 4(R10), Z3
+	VBROADCASTSS 4(R12), Z3
 	VMULPS       Z3, Z5, Z5
 	VADDPS       128(R11), Z5, Z5
 	VMOVUPS      Z5, 128(R11)
 	VMULPS       Z3, Z6, Z6
 	VADDPS       192(R11), Z6, Z6
 	VMOVUPS      Z6, 192(R11)
-	VBROADCASTSS 8(R10), Z3
+	VBROADCASTSS 8(R12), Z3
 	VMULPS       Z3, Z7, Z7
 	VADDPS       256(R11), Z7, Z7
 	VMOVUPS      Z7, 256(R11)
 	VMULPS       Z3, Z8, Z8
 	VADDPS       320(R11), Z8, Z8
 	VMOVUPS      Z8, 320(R11)
-	VBROADCASTSS 12(R10), Z3
+	VBROADCASTSS 12(R12), Z3
 	VMULPS       Z3, Z9, Z9
 	VADDPS       384(R11), Z9, Z9
 	VMOVUPS      Z9, 384(R11)
 	VMULPS       Z3, Z10, Z10
 	VADDPS       448(R11), Z10, Z10
 	VMOVUPS      Z10, 448(R11)
-	MOVQ         240(AX), R10
-	LEAQ         (R9)(R10*4), R9
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
 	ADDQ         $0x08, DI
 	DECQ         R8
 	JNZ          block
@@ -1518,7 +1528,7 @@ nobias:
 	RET
 
 // func codes8x8AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
 TEXT ·codes8x8AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -1528,11 +1538,11 @@ TEXT ·codes8x8AVX512(SB), NOSPLIT, $0-8
 	MOVL         $0x00100010, CX
 	VPBROADCASTD CX, Z2
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
 	LEAQ         (DX)(BX*4), DI
-	MOVQ         248(AX), R8
+	MOVQ         200(AX), R8
 	VPXORD       Z3, Z3, Z3
 	VMOVDQU32    Z3, (R8)
 	VMOVDQU32    Z3, 64(R8)
@@ -1550,52 +1560,57 @@ TEXT ·codes8x8AVX512(SB), NOSPLIT, $0-8
 	VMOVDQU32    Z3, 832(R8)
 	VMOVDQU32    Z3, 896(R8)
 	VMOVDQU32    Z3, 960(R8)
-	MOVQ         112(AX), R8
-	MOVQ         120(AX), R9
+	MOVQ         64(AX), R8
+	MOVQ         72(AX), R9
 	XORQ         R10, R10
+	MOVQ         CX, R11
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z17
-	VPBROADCASTD 104(AX), Z18
-	JMP          offsets
+	MOVLQSX   4(R8), R12
+	TESTQ     R12, R12
+	CMOVQNE   CX, R11
+	ANDQ      32(AX), R12
+	ADDQ      R12, CX
+	MOVQ      144(AX), R12
+	ADDQ      R10, R12
+	MOVQ      40(AX), R13
+	TESTQ     R13, R13
+	JZ        centred
+	ADDQ      R11, R13
+	VPMOVZXBD (R13), Z17
+	VPMOVZXBD 16(R13), Z18
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Z17
-	VPMOVZXBD 16(R13)(R12*1), Z18
+centred:
+	VPBROADCASTD 56(AX), Z17
+	VPBROADCASTD 56(AX), Z18
 
 offsets:
-	VPBROADCASTD (R11), Z19
+	VPBROADCASTD (R12), Z19
 	VPMADDWD     Z17, Z19, Z3
 	VPMADDWD     Z18, Z19, Z4
-	VPBROADCASTD 4(R11), Z19
+	VPBROADCASTD 4(R12), Z19
 	VPMADDWD     Z17, Z19, Z5
 	VPMADDWD     Z18, Z19, Z6
-	VPBROADCASTD 8(R11), Z19
+	VPBROADCASTD 8(R12), Z19
 	VPMADDWD     Z17, Z19, Z7
 	VPMADDWD     Z18, Z19, Z8
-	VPBROADCASTD 12(R11), Z19
+	VPBROADCASTD 12(R12), Z19
 	VPMADDWD     Z17, Z19, Z9
 	VPMADDWD     Z18, Z19, Z10
-	VPBROADCASTD 16(R11), Z19
+	VPBROADCASTD 16(R12), Z19
 	VPMADDWD     Z17, Z19, Z11
 	VPMADDWD     Z18, Z19, Z12
-	VPBROADCASTD 20(R11), Z19
+	VPBROADCASTD 20(R12), Z19
 	VPMADDWD     Z17, Z19, Z13
 	VPMADDWD     Z18, Z19, Z14
-	VPBROADCASTD 24(R11), Z19
+	VPBROADCASTD 24(R12), Z19
 	VPMADDWD     Z17, Z19, Z15
 	VPMADDWD     Z18, Z19, Z16
-	VPBROADCASTD 28(R11), Z19
+	VPBROADCASTD 28(R12), Z19
 	VPMADDWD     Z17, Z19, Z17
 	VPMADDWD     Z18, Z19, Z18
-	MOVLQSX      (R8), R11
+	MOVLQSX      (R8), R12
 
 step:
 	VMOVDQU32    (CX), Z19
@@ -1829,30 +1844,27 @@ step:
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI
-	DECQ         R11
+	DECQ         R12
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
+	MOVQ         200(AX), R12
 	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	CMPQ         R13, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Z19
+	VPMOVZXWD    (R11), Z19
 	VPSLLD       $0x10, Z19, Z19
-	VPMOVZXWD    32(R13)(R11*2), Z20
+	VPMOVZXWD    32(R11), Z20
 	VPSLLD       $0x10, Z20, Z20
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Z19
-	VCVTPH2PS 32(R13)(R11*2), Z20
+	VCVTPH2PS (R11), Z19
+	VCVTPH2PS 32(R11), Z20
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Z19
-	VMOVUPS 64(R13)(R11*4), Z20
+	VMOVUPS (R11), Z19
+	VMOVUPS 64(R11), Z20
 
 scalesdone:
 	VCVTDQ2PS Z3, Z3
@@ -1887,74 +1899,75 @@ scalesdone:
 	VMULPS    Z19, Z17, Z17
 	VCVTDQ2PS Z18, Z18
 	VMULPS    Z20, Z18, Z18
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Z19
+	VPMOVZXWD (R13), Z19
 	VPSLLD    $0x10, Z19, Z19
-	VPMOVZXWD 32(R13)(R11*2), Z20
+	VPMOVZXWD 32(R13), Z20
 	VPSLLD    $0x10, Z20, Z20
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Z19
-	VCVTPH2PS 32(R13)(R11*2), Z20
+	VCVTPH2PS (R13), Z19
+	VCVTPH2PS 32(R13), Z20
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Z19
-	VMOVUPS 64(R13)(R11*4), Z20
+	VMOVUPS (R13), Z19
+	VMOVUPS 64(R13), Z20
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z21
+	MOVQ         144(AX), R13
+	ADDQ         R10, R13
+	VPBROADCASTD (R13), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z3, Z3
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z4, Z4
-	VPBROADCASTD 4(R11), Z21
+	VPBROADCASTD 4(R13), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z5, Z5
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z6, Z6
-	VPBROADCASTD 8(R11), Z21
+	VPBROADCASTD 8(R13), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z7, Z7
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z8, Z8
-	VPBROADCASTD 12(R11), Z21
+	VPBROADCASTD 12(R13), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z9, Z9
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z10, Z10
-	VPBROADCASTD 16(R11), Z21
+	VPBROADCASTD 16(R13), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z11, Z11
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z12, Z12
-	VPBROADCASTD 20(R11), Z21
+	VPBROADCASTD 20(R13), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z13, Z13
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z14, Z14
-	VPBROADCASTD 24(R11), Z21
+	VPBROADCASTD 24(R13), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z22
 	VSUBPS       Z22, Z15, Z15
 	VMULPS       Z20, Z21, Z22
 	VSUBPS       Z22, Z16, Z16
-	VPBROADCASTD 28(R11), Z21
+	VPBROADCASTD 28(R13), Z21
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z19, Z21, Z19
 	VSUBPS       Z19, Z17, Z17
@@ -1962,66 +1975,66 @@ biasesdone:
 	VSUBPS       Z19, Z18, Z18
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z19
+	MOVQ         120(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z19
 	VMULPS       Z19, Z3, Z3
 	VADDPS       (R12), Z3, Z3
 	VMOVUPS      Z3, (R12)
 	VMULPS       Z19, Z4, Z4
 	VADDPS       64(R12), Z4, Z4
 	VMOVUPS      Z4, 64(R12)
-	VBROADCASTSS 4(R11), Z3
+	VBROADCASTSS 4(R13), Z3
 	VMULPS       Z3, Z5, Z5
 	VADDPS       128(R12), Z5, Z5
 	VMOVUPS      Z5, 128(R12)
 	VMULPS       Z3, Z6, Z6
 	VADDPS       192(R12), Z6, Z6
 	VMOVUPS      Z6, 192(R12)
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 8(R13), Z3
 	VMULPS       Z3, Z7, Z7
 	VADDPS       256(R12), Z7, Z7
 	VMOVUPS      Z7, 256(R12)
 	VMULPS       Z3, Z8, Z8
 	VADDPS       320(R12), Z8, Z8
 	VMOVUPS      Z8, 320(R12)
-	VBROADCASTSS 12(R11), Z3
+	VBROADCASTSS 12(R13), Z3
 	VMULPS       Z3, Z9, Z9
 	VADDPS       384(R12), Z9, Z9
 	VMOVUPS      Z9, 384(R12)
 	VMULPS       Z3, Z10, Z10
 	VADDPS       448(R12), Z10, Z10
 	VMOVUPS      Z10, 448(R12)
-	VBROADCASTSS 16(R11), Z3
+	VBROADCASTSS 16(R13), Z3
 	VMULPS       Z3, Z11, Z11
 	VADDPS       512(R12), Z11, Z11
 	VMOVUPS      Z11, 512(R12)
 	VMULPS       Z3, Z12, Z12
 	VADDPS       576(R12), Z12, Z12
 	VMOVUPS      Z12, 576(R12)
-	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 20(R13), Z3
 	VMULPS       Z3, Z13, Z13
 	VADDPS       640(R12), Z13, Z13
 	VMOVUPS      Z13, 640(R12)
 	VMULPS       Z3, Z14, Z14
 	VADDPS       704(R12), Z14, Z14
 	VMOVUPS      Z14, 704(R12)
-	VBROADCASTSS 24(R11), Z3
+	VBROADCASTSS 24(R13), Z3
 	VMULPS       Z3, Z15, Z15
 	VADDPS       768(R12), Z15, Z15
 	VMOVUPS      Z15, 768(R12)
 	VMULPS       Z3, Z16, Z16
 	VADDPS       832(R12), Z16, Z16
 	VMOVUPS      Z16, 832(R12)
-	VBROADCASTSS 28(R11), Z3
+	VBROADCASTSS 28(R13), Z3
 	VMULPS       Z3, Z17, Z17
 	VADDPS       896(R12), Z17, Z17
 	VMOVUPS      Z17, 896(R12)
 	VMULPS       Z3, Z18, Z18
 	VADDPS       960(R12), Z18, Z18
 	VMOVUPS      Z18, 960(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
+	MOVQ         192(AX), R12
+	LEAQ         (R10)(R12*4), R10
 	ADDQ         $0x08, R8
 	DECQ         R9
 	JNZ          block

@@ -11,12 +11,16 @@ import (
 func FuzzPanels(f *testing.F) {
 	f.Add(uint64(1), uint8(4), []byte{15, 2}, uint8(4))
 	f.Add(uint64(2), uint8(8), []byte{0}, uint8(11))
-	f.Add(uint64(3), uint8(2), []byte{7, 0, 15, 15, 3}, uint8(0))
+	f.Add(uint64(3), uint8(2), []byte{7, 0, 15, 143, 3}, uint8(0))
 	f.Fuzz(func(t *testing.T, seed uint64, bits uint8, blocks []byte, tokens uint8) {
 		const mostBlocks, mostTokens = 6, 26
 		var steps []int
-		for _, b := range blocks[:min(len(blocks), mostBlocks)] {
-			steps = append(steps, 1+int(b)%(WidestBlock/PanelStep))
+		for i, b := range blocks[:min(len(blocks), mostBlocks)] {
+			n := 1 + int(b)%(WidestBlock/PanelStep)
+			if i > 0 && b >= 128 { // of the group before
+				n = -n
+			}
+			steps = append(steps, n)
 		}
 		if steps == nil {
 			return

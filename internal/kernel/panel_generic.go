@@ -26,20 +26,19 @@ func codes8(p *Product) { integers(p, 2) }
 
 // integers multiplies codes by int8; PanelStep columns take so many steps, two of codes of 8 bits.
 func integers(p *Product, steps int) {
-	codes := p.Codes
+	codes, head := p.Codes, p.Codes
 	for panel := range int(p.Panels) {
 		var y [PanelRows]float32
 		acts := Int8s(p.X)
 		for b, block := range p.Blocks {
+			if block.Begins != 0 {
+				head, codes = codes, codes[p.Size:]
+			}
 			at := b * int(p.Row)
-			negative, g := p.Sums[at], (panel*int(p.Groups)+int(block.Group))*PanelRows
+			negative := p.Sums[at]
 			var sums [PanelRows]int32
 			for r := range sums {
-				z := int32(p.Mid)
-				if p.Zeros != nil {
-					z = int32(p.Zeros[g+r])
-				}
-				sums[r] = negative * z
+				sums[r] = negative * p.zero(head, r)
 			}
 			for range block.Steps {
 				if x := (*[PanelStep]int8)(acts); steps == 1 {
@@ -50,15 +49,23 @@ func integers(p *Product, steps int) {
 				codes, acts = codes[steps*StepBytes:], acts[PanelStep:]
 			}
 			for r, sum := range sums {
-				v := float32(float32(sum) * p.Type.At(p.Scales, g+r))
-				if p.Biases != nil {
-					v -= float32(float32(negative) * p.Type.At(p.Biases, g+r))
+				v := float32(float32(sum) * p.Type.At(head, r))
+				if p.Biases != 0 {
+					v -= float32(float32(negative) * p.Type.At(head[p.Biases:], r))
 				}
 				y[r] += float32(v * p.XScales[at])
 			}
 		}
 		copy(p.Y[panel*PanelRows:], y[:])
 	}
+}
+
+// zero returns the code of a row that is zero.
+func (p *Product) zero(head []byte, row int) int32 {
+	if p.Zeros == 0 {
+		return int32(p.Mid)
+	}
+	return int32(head[int(p.Zeros)+row])
 }
 
 // add4 adds the products of PanelStep columns of 4-bit codes.
@@ -97,37 +104,38 @@ func addPair(sums *[PanelRows]float32, weights []byte, x0, x1 float32) {
 
 // pairs is Pairs for one token.
 func pairs(p *Product) {
-	codes := p.Codes
+	codes, head := p.Codes, p.Codes
 	for panel := range int(p.Panels) {
 		var y [PanelRows]float32
 		acts := p.X
 		for b, block := range p.Blocks {
+			if block.Begins != 0 {
+				head, codes = codes, codes[p.Size:]
+			}
 			var sums [PanelRows]float32
 			for range int(block.Steps) * PanelStep / 2 {
 				addPair(&sums, codes, BFloat16.At(acts, 0), BFloat16.At(acts, 1))
 				codes, acts = codes[StepBytes:], acts[4:]
 			}
-			g := (panel*int(p.Groups) + int(block.Group)) * PanelRows
 			for r, v := range sums {
-				y[r] += p.scaled(v, b, g+r)
+				y[r] += p.scaled(v, p.Totals[b*int(p.Row)], head, r)
 			}
 		}
 		copy(p.Y[panel*PanelRows:], y[:])
 	}
 }
 
-// scaled applies the scale, zero point and bias i to a sum of block b.
-func (p *Product) scaled(v float32, b, i int) float32 {
-	if p.Scales == nil {
+// scaled applies the scale, zero point and bias of a row to its sum of a block, whose activations' sum is total.
+func (p *Product) scaled(v, total float32, head []byte, row int) float32 {
+	if p.Size == 0 {
 		return v
 	}
-	total := p.Totals[b*int(p.Row)]
-	if p.Zeros != nil {
-		v += float32(float32(int32(p.Mid)-int32(p.Zeros[i])) * total)
+	if p.Zeros != 0 {
+		v += float32(float32(int32(p.Mid)-p.zero(head, row)) * total)
 	}
-	v = float32(v * p.Type.At(p.Scales, i))
-	if p.Biases != nil {
-		v += float32(total * p.Type.At(p.Biases, i))
+	v = float32(v * p.Type.At(head, row))
+	if p.Biases != 0 {
+		v += float32(total * p.Type.At(head[p.Biases:], row))
 	}
 	return v
 }

@@ -19,22 +19,21 @@ func TestProductOffsets(t *testing.T) {
 	var p Product
 	for name, at := range map[string][2]uintptr{
 		"Codes":   {unsafe.Offsetof(p.Codes), 0},
-		"Scales":  {unsafe.Offsetof(p.Scales), 24},
-		"Zeros":   {unsafe.Offsetof(p.Zeros), 48},
-		"Biases":  {unsafe.Offsetof(p.Biases), 72},
-		"Type":    {unsafe.Offsetof(p.Type), 96},
-		"Mid":     {unsafe.Offsetof(p.Mid), 104},
-		"Blocks":  {unsafe.Offsetof(p.Blocks), 112},
-		"X":       {unsafe.Offsetof(p.X), 136},
-		"Stride":  {unsafe.Offsetof(p.Stride), 160},
-		"XScales": {unsafe.Offsetof(p.XScales), 168},
-		"Sums":    {unsafe.Offsetof(p.Sums), 192},
-		"Totals":  {unsafe.Offsetof(p.Totals), 216},
-		"Row":     {unsafe.Offsetof(p.Row), 240},
-		"Y":       {unsafe.Offsetof(p.Y), 248},
-		"Panels":  {unsafe.Offsetof(p.Panels), 272},
-		"Groups":  {unsafe.Offsetof(p.Groups), 280},
-		"Parts":   {unsafe.Offsetof(p.Parts), 288},
+		"Type":    {unsafe.Offsetof(p.Type), 24},
+		"Size":    {unsafe.Offsetof(p.Size), 32},
+		"Zeros":   {unsafe.Offsetof(p.Zeros), 40},
+		"Biases":  {unsafe.Offsetof(p.Biases), 48},
+		"Mid":     {unsafe.Offsetof(p.Mid), 56},
+		"Blocks":  {unsafe.Offsetof(p.Blocks), 64},
+		"X":       {unsafe.Offsetof(p.X), 88},
+		"Stride":  {unsafe.Offsetof(p.Stride), 112},
+		"XScales": {unsafe.Offsetof(p.XScales), 120},
+		"Sums":    {unsafe.Offsetof(p.Sums), 144},
+		"Totals":  {unsafe.Offsetof(p.Totals), 168},
+		"Row":     {unsafe.Offsetof(p.Row), 192},
+		"Y":       {unsafe.Offsetof(p.Y), 200},
+		"Panels":  {unsafe.Offsetof(p.Panels), 224},
+		"Parts":   {unsafe.Offsetof(p.Parts), 232},
 		"block":   {unsafe.Sizeof(Block{}), 8},
 	} {
 		if at[0] != at[1] {
@@ -46,22 +45,29 @@ func TestProductOffsets(t *testing.T) {
 // panelCase is a product with weights that can be read one by one.
 type panelCase struct {
 	Product
-	bits  int
-	k     int
-	codes []uint8   // [32, k] in the order of columns
-	acts  []int8    // [tokens, k]
-	bf16  []float32 // [tokens, k]
+	bits           int
+	k              int
+	codes          []uint8   // [32, k] in the order of columns
+	scales, biases []byte    // [groups, 32] of Type; no biases: 0
+	zeros          []byte    // [groups, 32]; none: Mid
+	acts           []int8    // [tokens, k]
+	bf16           []float32 // [tokens, k]
 }
 
-// randomPanels makes a product of so many tokens over blocks of so many steps.
+// randomPanels makes a product of so many tokens over blocks of so many steps, those of a group's other blocks negative.
 func randomPanels(r *rand.Rand, bits, tokens int, steps []int, zero string, scale Float) *panelCase {
 	c := &panelCase{bits: bits}
-	c.Panels, c.Groups = 1, int64(len(steps))
-	c.Type, c.Mid = scale, 1<<(bits-1)
-	groups := len(steps)
-	for i, n := range steps {
-		c.Blocks = append(c.Blocks, Block{Steps: int32(n), Group: int32(groups - 1 - i)})
-		c.k += n * PanelStep
+	c.Panels, c.Mid = 1, 1<<(bits-1)
+	c.Head = NewHead(scale, zero == "integer", zero == "float")
+	groups := 0
+	for _, n := range steps {
+		b := Block{Steps: int32(max(n, -n))}
+		if n > 0 {
+			b.Begins = -1
+			groups++
+		}
+		c.Blocks = append(c.Blocks, b)
+		c.k += int(b.Steps) * PanelStep
 	}
 	values := func(spread float64) []byte {
 		b := make([]byte, groups*PanelRows*scale.Size())
@@ -82,38 +88,39 @@ func randomPanels(r *rand.Rand, bits, tokens int, steps []int, zero string, scal
 	for i := range c.codes {
 		c.codes[i] = uint8(r.IntN(1 << bits))
 	}
-	c.Codes = packPanel(c.codes, c.k, bits)
-	c.Scales = values(0.02)
+	c.scales = values(0.02)
 	switch zero {
 	case "integer":
-		c.Zeros = make([]byte, groups*PanelRows)
-		for i := range c.Zeros {
-			c.Zeros[i] = byte(r.IntN(1 << bits))
+		c.zeros = make([]byte, groups*PanelRows)
+		for i := range c.zeros {
+			c.zeros[i] = byte(r.IntN(1 << bits))
 		}
 	case "float":
-		c.Biases = values(0.3)
+		c.biases = values(0.3)
 	}
+	c.lay()
 	c.acts, c.bf16 = make([]int8, tokens*c.k), make([]float32, tokens*c.k)
 	for i := range c.acts {
 		c.acts[i] = int8(r.IntN(255) - 127)
 		c.bf16[i] = roundBF16(float32(r.NormFloat64()))
 	}
 	c.Row = int64(tokens + MostTokens)
-	c.XScales, c.Sums = make([]float32, groups*int(c.Row)), make([]int32, groups*int(c.Row))
-	c.Totals = make([]float32, groups*int(c.Row))
+	c.XScales, c.Sums = make([]float32, len(steps)*int(c.Row)), make([]int32, len(steps)*int(c.Row))
+	c.Totals = make([]float32, len(steps)*int(c.Row))
 	at := 0
-	for b, n := range steps {
+	for b, block := range c.Blocks {
+		n := int(block.Steps) * PanelStep
 		for t := range tokens {
 			i := b*int(c.Row) + t
 			c.XScales[i] = float32(r.Float64())
-			for _, v := range c.acts[t*c.k+at:][:n*PanelStep] {
+			for _, v := range c.acts[t*c.k+at:][:n] {
 				c.Sums[i] -= int32(v)
 			}
-			for _, v := range c.bf16[t*c.k+at:][:n*PanelStep] {
+			for _, v := range c.bf16[t*c.k+at:][:n] {
 				c.Totals[i] += v
 			}
 		}
-		at += n * PanelStep
+		at += n
 	}
 	c.Y = make([]float32, (tokens+MostTokens)*PanelRows)
 	return c
@@ -126,25 +133,38 @@ func roundBF16(v float32) float32 {
 	return BFloat16.At(b[:], 0)
 }
 
-// packPanel interleaves the rows of codes as the comment on panels says.
-func packPanel(codes []uint8, k, bits int) []byte {
-	var b []byte
+// lay makes the panel as the comment on panels says.
+func (c *panelCase) lay() {
+	c.Codes = nil
 	per := 4
-	if bits <= 4 {
+	if c.bits <= 4 {
 		per = 8
 	}
-	for at := 0; at < k; at += per {
-		for r := range PanelRows {
-			for j := range 4 {
-				v := codes[r*k+at+j]
-				if bits <= 4 {
-					v |= codes[r*k+at+4+j] << 4
+	at, group := 0, 0
+	for _, b := range c.Blocks {
+		if b.Begins != 0 && c.Size > 0 {
+			n := PanelRows * c.Type.Size()
+			c.Codes = append(c.Codes, c.scales[group*n:(group+1)*n]...)
+			if c.biases != nil {
+				c.Codes = append(c.Codes, c.biases[group*n:(group+1)*n]...)
+			}
+			if c.zeros != nil {
+				c.Codes = append(c.Codes, c.zeros[group*PanelRows:(group+1)*PanelRows]...)
+			}
+			group++
+		}
+		for end := at + int(b.Steps)*PanelStep; at < end; at += per {
+			for r := range PanelRows {
+				for j := range 4 {
+					v := c.codes[r*c.k+at+j]
+					if c.bits <= 4 {
+						v |= c.codes[r*c.k+at+4+j] << 4
+					}
+					c.Codes = append(c.Codes, v)
 				}
-				b = append(b, v)
 			}
 		}
 	}
-	return b
 }
 
 // asInt8 makes the activations int8, in rows with room behind them.
@@ -172,15 +192,15 @@ func (c *panelCase) asPairs(tokens int) {
 
 // exact returns the product of a row in float64, and the sum of the magnitudes of what it adds up.
 func (c *panelCase) exact(row, token int, integer bool) (sum, size float64) {
-	at := 0
+	at, i := 0, row-PanelRows
 	for b, block := range c.Blocks {
-		i := int(block.Group)*PanelRows + row
-		s, z, bias := float64(c.Type.At(c.Scales, i)), float64(c.Mid), 0.0
-		if c.Zeros != nil {
-			z = float64(c.Zeros[i])
+		i -= int(block.Begins) * PanelRows
+		s, z, bias := float64(c.Type.At(c.scales, i)), float64(c.Mid), 0.0
+		if c.zeros != nil {
+			z = float64(c.zeros[i])
 		}
-		if c.Biases != nil {
-			bias = float64(c.Type.At(c.Biases, i))
+		if c.biases != nil {
+			bias = float64(c.Type.At(c.biases, i))
 		}
 		for j := range int(block.Steps) * PanelStep {
 			x := float64(c.bf16[token*c.k+at+j])
@@ -202,7 +222,7 @@ func TestPanelProducts(t *testing.T) {
 	was := active
 	t.Cleanup(func() { active = was })
 	for _, bits := range []int{2, 4, 5, 8} {
-		for _, steps := range [][]int{{1}, {4, 4}, {16, 16, 16, 3}, {2, 1, 16, 7}} {
+		for _, steps := range [][]int{{1}, {4, 4}, {16, 16, -16, -3}, {2, 1, 16, 7}} {
 			for _, zero := range []string{"symmetric", "integer", "float"} {
 				for _, scale := range []Float{Float32, Float16, BFloat16} {
 					for _, tokens := range []int{1, 2, 3, 4, 5, 8, 9, 12, 13, 21} {
@@ -266,7 +286,7 @@ func testPanelsOf(t *testing.T, r *rand.Rand, panels int) {
 				var all *panelCase
 				var want []float32
 				for range panels {
-					c := randomPanels(r, bits, 1, []int{4, 16, 3}, zero, Float16)
+					c := randomPanels(r, bits, 1, []int{4, 16, -16, 3}, zero, Float16)
 					if all == nil {
 						all = c
 						c.asPairs(1)
@@ -275,13 +295,12 @@ func testPanelsOf(t *testing.T, r *rand.Rand, panels int) {
 						}
 					}
 					one := all.Product
-					one.Codes, one.Scales, one.Zeros, one.Biases = c.Codes, c.Scales, c.Zeros, c.Biases
+					one.Codes = c.Codes
 					one.Y = make([]float32, PanelRows)
 					multiply(&one, bits, integer, 1)
 					want = append(want, one.Y...)
 					if c != all {
-						all.Codes, all.Scales = append(all.Codes, c.Codes...), append(all.Scales, c.Scales...)
-						all.Zeros, all.Biases = append(all.Zeros, c.Zeros...), append(all.Biases, c.Biases...)
+						all.Codes = append(all.Codes, c.Codes...)
 					}
 				}
 				all.Panels, all.Y = int64(panels), make([]float32, panels*PanelRows)
@@ -323,11 +342,11 @@ func testPanelExtremes(t *testing.T) {
 					for i := range c.codes {
 						c.codes[i] = code
 					}
-					c.Codes = packPanel(c.codes, c.k, bits)
-					for i := range c.Zeros {
-						c.Zeros[i] = zero
-						binary.LittleEndian.PutUint32(c.Scales[4*i:], math.Float32bits(1))
+					for i := range c.zeros {
+						c.zeros[i] = zero
+						binary.LittleEndian.PutUint32(c.scales[4*i:], math.Float32bits(1))
 					}
+					c.lay()
 					for i := range c.acts {
 						c.acts[i] = act
 					}
@@ -437,7 +456,7 @@ func BenchmarkPanel(b *testing.B) {
 	}
 }
 
-// Decoding reads panels from memory, one after the other, and their scales and biases beside them.
+// Decoding reads panels from memory, one after the other.
 func BenchmarkPanelStream(b *testing.B) {
 	memory, err := mmap.Memory(256 << 20) // more than any cache
 	if err != nil {
@@ -452,23 +471,15 @@ func BenchmarkPanelStream(b *testing.B) {
 		for _, group := range []int{128, 64, 32} {
 			for _, zero := range []string{"symmetric", "integer", "float"} {
 				c := randomPanels(rand.New(rand.NewPCG(8, 8)), bits, 1, slices.Repeat([]int{group / PanelStep}, k/group), zero, Float16)
-				sizes := []int{together * len(c.Codes), together * len(c.Scales), together * len(c.Zeros), together * len(c.Biases)}
-				whole := sizes[0] + sizes[1] + sizes[2] + sizes[3]
+				whole := together * len(c.Codes)
 				count := len(memory) / whole
-				fields := []*[]byte{&c.Codes, &c.Scales, &c.Zeros, &c.Biases}
 				c.Panels, c.Y = together, make([]float32, together*PanelRows)
 				run := func(name string, f func()) {
 					b.Run(fmt.Sprintf("%s-%dbit-g%d/%s", name, bits, group, zero), func(b *testing.B) {
 						b.SetBytes(int64(count * whole))
 						for b.Loop() {
 							for i := range count {
-								at := 0
-								for j, size := range sizes {
-									if size > 0 {
-										*fields[j] = memory[at+i*size : at+(i+1)*size]
-									}
-									at += count * size
-								}
+								c.Codes = memory[i*whole : (i+1)*whole]
 								f()
 							}
 						}

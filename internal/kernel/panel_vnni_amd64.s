@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func codes4x1VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV
 TEXT ·codes4x1VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
@@ -13,38 +13,43 @@ TEXT ·codes4x1VNNI(SB), NOSPLIT, $0-8
 	MOVL         $0xf0f0f0f0, CX
 	VPBROADCASTD CX, Z1
 	MOVQ         (AX), CX
-	MOVQ         272(AX), DX
+	MOVQ         224(AX), DX
 	XORQ         BX, BX
-	XORQ         SI, SI
 
 panel:
-	MOVQ      136(AX), DI
-	MOVQ      160(AX), R8
-	MOVQ      248(AX), R8
-	ADDQ      SI, R8
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
 	VPXORD    Z2, Z2, Z2
-	VMOVDQU32 Z2, (R8)
-	VMOVDQU32 Z2, 64(R8)
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
-	XORQ      R10, R10
+	VMOVDQU32 Z2, (DI)
+	VMOVDQU32 Z2, 64(DI)
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	ADDQ         BX, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z3
-	VPBROADCASTD 104(AX), Z4
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z3
+	VPMOVZXBD 16(R12), Z4
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Z3
-	VPMOVZXBD 16(R13)(R12*1), Z4
+centred:
+	VPBROADCASTD 56(AX), Z3
+	VPBROADCASTD 56(AX), Z4
 
 offsets:
 	VPBROADCASTD (R11), Z7
@@ -52,7 +57,7 @@ offsets:
 	VPMADDWD     Z4, Z7, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z7
@@ -61,76 +66,73 @@ step:
 	VMOVDQU32    64(CX), Z9
 	VPANDD       Z0, Z9, Z10
 	VPANDD       Z1, Z9, Z9
-	VPBROADCASTD (DI), Z11
+	VPBROADCASTD (SI), Z11
 	VPDPBUSD     Z11, Z8, Z3
 	VPDPBUSD     Z11, Z10, Z4
-	VPBROADCASTD 4(DI), Z8
+	VPBROADCASTD 4(SI), Z8
 	VPDPBUSD     Z8, Z7, Z5
 	VPDPBUSD     Z8, Z9, Z6
 	ADDQ         $0x00000080, CX
-	ADDQ         $0x08, DI
+	ADDQ         $0x08, SI
 	DECQ         R11
 	JNZ          step
 	VPSRAD       $0x04, Z5, Z5
 	VPADDD       Z5, Z3, Z3
 	VPSRAD       $0x04, Z6, Z6
 	VPADDD       Z6, Z4, Z4
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Z7
+	VPMOVZXWD    (R10), Z7
 	VPSLLD       $0x10, Z7, Z7
-	VPMOVZXWD    32(R13)(R11*2), Z8
+	VPMOVZXWD    32(R10), Z8
 	VPSLLD       $0x10, Z8, Z8
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Z7
-	VCVTPH2PS 32(R13)(R11*2), Z8
+	VCVTPH2PS (R10), Z7
+	VCVTPH2PS 32(R10), Z8
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Z7
-	VMOVUPS 64(R13)(R11*4), Z8
+	VMOVUPS (R10), Z7
+	VMOVUPS 64(R10), Z8
 
 scalesdone:
 	VCVTDQ2PS Z3, Z3
 	VMULPS    Z7, Z3, Z3
 	VCVTDQ2PS Z4, Z4
 	VMULPS    Z8, Z4, Z4
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Z7
+	VPMOVZXWD (R12), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 32(R13)(R11*2), Z8
+	VPMOVZXWD 32(R12), Z8
 	VPSLLD    $0x10, Z8, Z8
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Z7
-	VCVTPH2PS 32(R13)(R11*2), Z8
+	VCVTPH2PS (R12), Z7
+	VCVTPH2PS 32(R12), Z8
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Z7
-	VMOVUPS 64(R13)(R11*4), Z8
+	VMOVUPS (R12), Z7
+	VMOVUPS 64(R12), Z8
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z9
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z7, Z9, Z7
 	VSUBPS       Z7, Z3, Z3
@@ -138,72 +140,74 @@ biasesdone:
 	VSUBPS       Z7, Z4, Z4
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z7
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z7
 	VMULPS       Z7, Z3, Z3
-	VADDPS       (R12), Z3, Z3
-	VMOVUPS      Z3, (R12)
+	VADDPS       (R11), Z3, Z3
+	VMOVUPS      Z3, (R11)
 	VMULPS       Z7, Z4, Z4
-	VADDPS       64(R12), Z4, Z4
-	VMOVUPS      Z4, 64(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       64(R11), Z4, Z4
+	VMOVUPS      Z4, 64(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
-	MOVQ         280(AX), DI
-	SHLQ         $0x05, DI
-	ADDQ         DI, BX
-	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000080, BX
 	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET
 
 // func codes4x2VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
 TEXT ·codes4x2VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z0
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
-	MOVQ         248(AX), SI
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
+	MOVQ         200(AX), SI
 	VPXORD       Z1, Z1, Z1
 	VMOVDQU32    Z1, (SI)
 	VMOVDQU32    Z1, 64(SI)
 	VMOVDQU32    Z1, 128(SI)
 	VMOVDQU32    Z1, 192(SI)
-	MOVQ         112(AX), SI
-	MOVQ         120(AX), DI
+	MOVQ         64(AX), SI
+	MOVQ         72(AX), DI
 	XORQ         R8, R8
+	MOVQ         CX, R9
 
 block:
-	MOVQ         192(AX), R9
-	ADDQ         R8, R9
-	MOVLQSX      4(SI), R10
-	SHLQ         $0x05, R10
-	MOVQ         48(AX), R11
-	TESTQ        R11, R11
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z3
-	VPBROADCASTD 104(AX), Z4
-	JMP          offsets
+	MOVLQSX   4(SI), R10
+	TESTQ     R10, R10
+	CMOVQNE   CX, R9
+	ANDQ      32(AX), R10
+	ADDQ      R10, CX
+	MOVQ      144(AX), R10
+	ADDQ      R8, R10
+	MOVQ      40(AX), R11
+	TESTQ     R11, R11
+	JZ        centred
+	ADDQ      R9, R11
+	VPMOVZXBD (R11), Z3
+	VPMOVZXBD 16(R11), Z4
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R11)(R10*1), Z3
-	VPMOVZXBD 16(R11)(R10*1), Z4
+centred:
+	VPBROADCASTD 56(AX), Z3
+	VPBROADCASTD 56(AX), Z4
 
 offsets:
-	VPBROADCASTD (R9), Z5
+	VPBROADCASTD (R10), Z5
 	VPMADDWD     Z3, Z5, Z1
 	VPMADDWD     Z4, Z5, Z2
-	VPBROADCASTD 4(R9), Z5
+	VPBROADCASTD 4(R10), Z5
 	VPMADDWD     Z3, Z5, Z3
 	VPMADDWD     Z4, Z5, Z4
-	MOVLQSX      (SI), R9
+	MOVLQSX      (SI), R10
 
 step:
 	VMOVDQU32    (CX), Z5
@@ -230,30 +234,27 @@ step:
 	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
-	DECQ         R9
+	DECQ         R10
 	JNZ          step
-	MOVLQSX      4(SI), R9
-	SHLQ         $0x05, R9
-	MOVQ         248(AX), R10
+	MOVQ         200(AX), R10
 	MOVQ         24(AX), R11
-	MOVQ         96(AX), R12
-	CMPQ         R12, $0x01
+	CMPQ         R11, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R11)(R9*2), Z5
+	VPMOVZXWD    (R9), Z5
 	VPSLLD       $0x10, Z5, Z5
-	VPMOVZXWD    32(R11)(R9*2), Z6
+	VPMOVZXWD    32(R9), Z6
 	VPSLLD       $0x10, Z6, Z6
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R11)(R9*2), Z5
-	VCVTPH2PS 32(R11)(R9*2), Z6
+	VCVTPH2PS (R9), Z5
+	VCVTPH2PS 32(R9), Z6
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R11)(R9*4), Z5
-	VMOVUPS 64(R11)(R9*4), Z6
+	VMOVUPS (R9), Z5
+	VMOVUPS 64(R9), Z6
 
 scalesdone:
 	VCVTDQ2PS Z1, Z1
@@ -264,38 +265,39 @@ scalesdone:
 	VMULPS    Z5, Z3, Z3
 	VCVTDQ2PS Z4, Z4
 	VMULPS    Z6, Z4, Z4
-	MOVQ      72(AX), R11
+	MOVQ      48(AX), R11
 	TESTQ     R11, R11
 	JZ        nobias
-	MOVQ      96(AX), R12
+	ADDQ      R9, R11
+	MOVQ      24(AX), R12
 	CMPQ      R12, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R11)(R9*2), Z5
+	VPMOVZXWD (R11), Z5
 	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(R11)(R9*2), Z6
+	VPMOVZXWD 32(R11), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R11)(R9*2), Z5
-	VCVTPH2PS 32(R11)(R9*2), Z6
+	VCVTPH2PS (R11), Z5
+	VCVTPH2PS 32(R11), Z6
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R11)(R9*4), Z5
-	VMOVUPS 64(R11)(R9*4), Z6
+	VMOVUPS (R11), Z5
+	VMOVUPS 64(R11), Z6
 
 biasesdone:
-	MOVQ         192(AX), R9
-	ADDQ         R8, R9
-	VPBROADCASTD (R9), Z7
+	MOVQ         144(AX), R11
+	ADDQ         R8, R11
+	VPBROADCASTD (R11), Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z5, Z7, Z8
 	VSUBPS       Z8, Z1, Z1
 	VMULPS       Z6, Z7, Z8
 	VSUBPS       Z8, Z2, Z2
-	VPBROADCASTD 4(R9), Z7
+	VPBROADCASTD 4(R11), Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z5, Z7, Z5
 	VSUBPS       Z5, Z3, Z3
@@ -303,24 +305,24 @@ biasesdone:
 	VSUBPS       Z5, Z4, Z4
 
 nobias:
-	MOVQ         168(AX), R9
-	ADDQ         R8, R9
-	VBROADCASTSS (R9), Z5
+	MOVQ         120(AX), R11
+	ADDQ         R8, R11
+	VBROADCASTSS (R11), Z5
 	VMULPS       Z5, Z1, Z1
 	VADDPS       (R10), Z1, Z1
 	VMOVUPS      Z1, (R10)
 	VMULPS       Z5, Z2, Z2
 	VADDPS       64(R10), Z2, Z2
 	VMOVUPS      Z2, 64(R10)
-	VBROADCASTSS 4(R9), Z1
+	VBROADCASTSS 4(R11), Z1
 	VMULPS       Z1, Z3, Z3
 	VADDPS       128(R10), Z3, Z3
 	VMOVUPS      Z3, 128(R10)
 	VMULPS       Z1, Z4, Z4
 	VADDPS       192(R10), Z4, Z4
 	VMOVUPS      Z4, 192(R10)
-	MOVQ         240(AX), R9
-	LEAQ         (R8)(R9*4), R8
+	MOVQ         192(AX), R10
+	LEAQ         (R8)(R10*4), R8
 	ADDQ         $0x08, SI
 	DECQ         DI
 	JNZ          block
@@ -328,16 +330,16 @@ nobias:
 	RET
 
 // func codes4x4VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
 TEXT ·codes4x4VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z0
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
-	MOVQ         248(AX), DI
+	MOVQ         200(AX), DI
 	VPXORD       Z1, Z1, Z1
 	VMOVDQU32    Z1, (DI)
 	VMOVDQU32    Z1, 64(DI)
@@ -347,40 +349,45 @@ TEXT ·codes4x4VNNI(SB), NOSPLIT, $0-8
 	VMOVDQU32    Z1, 320(DI)
 	VMOVDQU32    Z1, 384(DI)
 	VMOVDQU32    Z1, 448(DI)
-	MOVQ         112(AX), DI
-	MOVQ         120(AX), R8
+	MOVQ         64(AX), DI
+	MOVQ         72(AX), R8
 	XORQ         R9, R9
+	MOVQ         CX, R10
 
 block:
-	MOVQ         192(AX), R10
-	ADDQ         R9, R10
-	MOVLQSX      4(DI), R11
-	SHLQ         $0x05, R11
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z7
-	VPBROADCASTD 104(AX), Z8
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z7
+	VPMOVZXBD 16(R12), Z8
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R12)(R11*1), Z7
-	VPMOVZXBD 16(R12)(R11*1), Z8
+centred:
+	VPBROADCASTD 56(AX), Z7
+	VPBROADCASTD 56(AX), Z8
 
 offsets:
-	VPBROADCASTD (R10), Z9
+	VPBROADCASTD (R11), Z9
 	VPMADDWD     Z7, Z9, Z1
 	VPMADDWD     Z8, Z9, Z2
-	VPBROADCASTD 4(R10), Z9
+	VPBROADCASTD 4(R11), Z9
 	VPMADDWD     Z7, Z9, Z3
 	VPMADDWD     Z8, Z9, Z4
-	VPBROADCASTD 8(R10), Z9
+	VPBROADCASTD 8(R11), Z9
 	VPMADDWD     Z7, Z9, Z5
 	VPMADDWD     Z8, Z9, Z6
-	VPBROADCASTD 12(R10), Z9
+	VPBROADCASTD 12(R11), Z9
 	VPMADDWD     Z7, Z9, Z7
 	VPMADDWD     Z8, Z9, Z8
-	MOVLQSX      (DI), R10
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z9
@@ -419,30 +426,27 @@ step:
 	PREFETCHT0   2112(CX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
-	DECQ         R10
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
+	MOVQ         200(AX), R11
 	MOVQ         24(AX), R12
-	MOVQ         96(AX), R13
-	CMPQ         R13, $0x01
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R12)(R10*2), Z9
+	VPMOVZXWD    (R10), Z9
 	VPSLLD       $0x10, Z9, Z9
-	VPMOVZXWD    32(R12)(R10*2), Z10
+	VPMOVZXWD    32(R10), Z10
 	VPSLLD       $0x10, Z10, Z10
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R12)(R10*2), Z9
-	VCVTPH2PS 32(R12)(R10*2), Z10
+	VCVTPH2PS (R10), Z9
+	VCVTPH2PS 32(R10), Z10
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R12)(R10*4), Z9
-	VMOVUPS 64(R12)(R10*4), Z10
+	VMOVUPS (R10), Z9
+	VMOVUPS 64(R10), Z10
 
 scalesdone:
 	VCVTDQ2PS Z1, Z1
@@ -461,50 +465,51 @@ scalesdone:
 	VMULPS    Z9, Z7, Z7
 	VCVTDQ2PS Z8, Z8
 	VMULPS    Z10, Z8, Z8
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R12)(R10*2), Z9
+	VPMOVZXWD (R12), Z9
 	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 32(R12)(R10*2), Z10
+	VPMOVZXWD 32(R12), Z10
 	VPSLLD    $0x10, Z10, Z10
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R12)(R10*2), Z9
-	VCVTPH2PS 32(R12)(R10*2), Z10
+	VCVTPH2PS (R12), Z9
+	VCVTPH2PS 32(R12), Z10
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R12)(R10*4), Z9
-	VMOVUPS 64(R12)(R10*4), Z10
+	VMOVUPS (R12), Z9
+	VMOVUPS 64(R12), Z10
 
 biasesdone:
-	MOVQ         192(AX), R10
-	ADDQ         R9, R10
-	VPBROADCASTD (R10), Z11
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z11
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z9, Z11, Z12
 	VSUBPS       Z12, Z1, Z1
 	VMULPS       Z10, Z11, Z12
 	VSUBPS       Z12, Z2, Z2
-	VPBROADCASTD 4(R10), Z11
+	VPBROADCASTD 4(R12), Z11
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z9, Z11, Z12
 	VSUBPS       Z12, Z3, Z3
 	VMULPS       Z10, Z11, Z12
 	VSUBPS       Z12, Z4, Z4
-	VPBROADCASTD 8(R10), Z11
+	VPBROADCASTD 8(R12), Z11
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z9, Z11, Z12
 	VSUBPS       Z12, Z5, Z5
 	VMULPS       Z10, Z11, Z12
 	VSUBPS       Z12, Z6, Z6
-	VPBROADCASTD 12(R10), Z11
+	VPBROADCASTD 12(R12), Z11
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z9, Z11, Z9
 	VSUBPS       Z9, Z7, Z7
@@ -512,38 +517,38 @@ biasesdone:
 	VSUBPS       Z9, Z8, Z8
 
 nobias:
-	MOVQ         168(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z9
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
 	VMULPS       Z9, Z1, Z1
 	VADDPS       (R11), Z1, Z1
 	VMOVUPS      Z1, (R11)
 	VMULPS       Z9, Z2, Z2
 	VADDPS       64(R11), Z2, Z2
 	VMOVUPS      Z2, 64(R11)
-	VBROADCASTSS 4(R10), Z1
+	VBROADCASTSS 4(R12), Z1
 	VMULPS       Z1, Z3, Z3
 	VADDPS       128(R11), Z3, Z3
 	VMOVUPS      Z3, 128(R11)
 	VMULPS       Z1, Z4, Z4
 	VADDPS       192(R11), Z4, Z4
 	VMOVUPS      Z4, 192(R11)
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 8(R12), Z1
 	VMULPS       Z1, Z5, Z5
 	VADDPS       256(R11), Z5, Z5
 	VMOVUPS      Z5, 256(R11)
 	VMULPS       Z1, Z6, Z6
 	VADDPS       320(R11), Z6, Z6
 	VMOVUPS      Z6, 320(R11)
-	VBROADCASTSS 12(R10), Z1
+	VBROADCASTSS 12(R12), Z1
 	VMULPS       Z1, Z7, Z7
 	VADDPS       384(R11), Z7, Z7
 	VMOVUPS      Z7, 384(R11)
 	VMULPS       Z1, Z8, Z8
 	VADDPS       448(R11), Z8, Z8
 	VMOVUPS      Z8, 448(R11)
-	MOVQ         240(AX), R10
-	LEAQ         (R9)(R10*4), R9
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
 	ADDQ         $0x08, DI
 	DECQ         R8
 	JNZ          block
@@ -551,17 +556,17 @@ nobias:
 	RET
 
 // func codes4x8VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
 TEXT ·codes4x8VNNI(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x0f0f0f0f, CX
 	VPBROADCASTD CX, Z0
 	MOVQ         (AX), CX
-	MOVQ         136(AX), DX
-	MOVQ         160(AX), BX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
 	LEAQ         (BX)(BX*2), SI
 	LEAQ         (DX)(BX*4), DI
-	MOVQ         248(AX), R8
+	MOVQ         200(AX), R8
 	VPXORD       Z1, Z1, Z1
 	VMOVDQU32    Z1, (R8)
 	VMOVDQU32    Z1, 64(R8)
@@ -579,52 +584,57 @@ TEXT ·codes4x8VNNI(SB), NOSPLIT, $0-8
 	VMOVDQU32    Z1, 832(R8)
 	VMOVDQU32    Z1, 896(R8)
 	VMOVDQU32    Z1, 960(R8)
-	MOVQ         112(AX), R8
-	MOVQ         120(AX), R9
+	MOVQ         64(AX), R8
+	MOVQ         72(AX), R9
 	XORQ         R10, R10
+	MOVQ         CX, R11
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z15
-	VPBROADCASTD 104(AX), Z16
-	JMP          offsets
+	MOVLQSX   4(R8), R12
+	TESTQ     R12, R12
+	CMOVQNE   CX, R11
+	ANDQ      32(AX), R12
+	ADDQ      R12, CX
+	MOVQ      144(AX), R12
+	ADDQ      R10, R12
+	MOVQ      40(AX), R13
+	TESTQ     R13, R13
+	JZ        centred
+	ADDQ      R11, R13
+	VPMOVZXBD (R13), Z15
+	VPMOVZXBD 16(R13), Z16
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Z15
-	VPMOVZXBD 16(R13)(R12*1), Z16
+centred:
+	VPBROADCASTD 56(AX), Z15
+	VPBROADCASTD 56(AX), Z16
 
 offsets:
-	VPBROADCASTD (R11), Z17
+	VPBROADCASTD (R12), Z17
 	VPMADDWD     Z15, Z17, Z1
 	VPMADDWD     Z16, Z17, Z2
-	VPBROADCASTD 4(R11), Z17
+	VPBROADCASTD 4(R12), Z17
 	VPMADDWD     Z15, Z17, Z3
 	VPMADDWD     Z16, Z17, Z4
-	VPBROADCASTD 8(R11), Z17
+	VPBROADCASTD 8(R12), Z17
 	VPMADDWD     Z15, Z17, Z5
 	VPMADDWD     Z16, Z17, Z6
-	VPBROADCASTD 12(R11), Z17
+	VPBROADCASTD 12(R12), Z17
 	VPMADDWD     Z15, Z17, Z7
 	VPMADDWD     Z16, Z17, Z8
-	VPBROADCASTD 16(R11), Z17
+	VPBROADCASTD 16(R12), Z17
 	VPMADDWD     Z15, Z17, Z9
 	VPMADDWD     Z16, Z17, Z10
-	VPBROADCASTD 20(R11), Z17
+	VPBROADCASTD 20(R12), Z17
 	VPMADDWD     Z15, Z17, Z11
 	VPMADDWD     Z16, Z17, Z12
-	VPBROADCASTD 24(R11), Z17
+	VPBROADCASTD 24(R12), Z17
 	VPMADDWD     Z15, Z17, Z13
 	VPMADDWD     Z16, Z17, Z14
-	VPBROADCASTD 28(R11), Z17
+	VPBROADCASTD 28(R12), Z17
 	VPMADDWD     Z15, Z17, Z15
 	VPMADDWD     Z16, Z17, Z16
-	MOVLQSX      (R8), R11
+	MOVLQSX      (R8), R12
 
 step:
 	VMOVDQU32    (CX), Z17
@@ -688,30 +698,27 @@ step:
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI
-	DECQ         R11
+	DECQ         R12
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
+	MOVQ         200(AX), R12
 	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	CMPQ         R13, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Z17
+	VPMOVZXWD    (R11), Z17
 	VPSLLD       $0x10, Z17, Z17
-	VPMOVZXWD    32(R13)(R11*2), Z18
+	VPMOVZXWD    32(R11), Z18
 	VPSLLD       $0x10, Z18, Z18
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Z17
-	VCVTPH2PS 32(R13)(R11*2), Z18
+	VCVTPH2PS (R11), Z17
+	VCVTPH2PS 32(R11), Z18
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Z17
-	VMOVUPS 64(R13)(R11*4), Z18
+	VMOVUPS (R11), Z17
+	VMOVUPS 64(R11), Z18
 
 scalesdone:
 	VCVTDQ2PS Z1, Z1
@@ -746,74 +753,75 @@ scalesdone:
 	VMULPS    Z17, Z15, Z15
 	VCVTDQ2PS Z16, Z16
 	VMULPS    Z18, Z16, Z16
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Z17
+	VPMOVZXWD (R13), Z17
 	VPSLLD    $0x10, Z17, Z17
-	VPMOVZXWD 32(R13)(R11*2), Z18
+	VPMOVZXWD 32(R13), Z18
 	VPSLLD    $0x10, Z18, Z18
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Z17
-	VCVTPH2PS 32(R13)(R11*2), Z18
+	VCVTPH2PS (R13), Z17
+	VCVTPH2PS 32(R13), Z18
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Z17
-	VMOVUPS 64(R13)(R11*4), Z18
+	VMOVUPS (R13), Z17
+	VMOVUPS 64(R13), Z18
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z19
+	MOVQ         144(AX), R13
+	ADDQ         R10, R13
+	VPBROADCASTD (R13), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z1, Z1
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z2, Z2
-	VPBROADCASTD 4(R11), Z19
+	VPBROADCASTD 4(R13), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z3, Z3
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z4, Z4
-	VPBROADCASTD 8(R11), Z19
+	VPBROADCASTD 8(R13), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z5, Z5
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z6, Z6
-	VPBROADCASTD 12(R11), Z19
+	VPBROADCASTD 12(R13), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z7, Z7
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z8, Z8
-	VPBROADCASTD 16(R11), Z19
+	VPBROADCASTD 16(R13), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z9, Z9
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z10, Z10
-	VPBROADCASTD 20(R11), Z19
+	VPBROADCASTD 20(R13), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z11, Z11
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z12, Z12
-	VPBROADCASTD 24(R11), Z19
+	VPBROADCASTD 24(R13), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z20
 	VSUBPS       Z20, Z13, Z13
 	VMULPS       Z18, Z19, Z20
 	VSUBPS       Z20, Z14, Z14
-	VPBROADCASTD 28(R11), Z19
+	VPBROADCASTD 28(R13), Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z17, Z19, Z17
 	VSUBPS       Z17, Z15, Z15
@@ -821,66 +829,66 @@ biasesdone:
 	VSUBPS       Z17, Z16, Z16
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z17
+	MOVQ         120(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z17
 	VMULPS       Z17, Z1, Z1
 	VADDPS       (R12), Z1, Z1
 	VMOVUPS      Z1, (R12)
 	VMULPS       Z17, Z2, Z2
 	VADDPS       64(R12), Z2, Z2
 	VMOVUPS      Z2, 64(R12)
-	VBROADCASTSS 4(R11), Z1
+	VBROADCASTSS 4(R13), Z1
 	VMULPS       Z1, Z3, Z3
 	VADDPS       128(R12), Z3, Z3
 	VMOVUPS      Z3, 128(R12)
 	VMULPS       Z1, Z4, Z4
 	VADDPS       192(R12), Z4, Z4
 	VMOVUPS      Z4, 192(R12)
-	VBROADCASTSS 8(R11), Z1
+	VBROADCASTSS 8(R13), Z1
 	VMULPS       Z1, Z5, Z5
 	VADDPS       256(R12), Z5, Z5
 	VMOVUPS      Z5, 256(R12)
 	VMULPS       Z1, Z6, Z6
 	VADDPS       320(R12), Z6, Z6
 	VMOVUPS      Z6, 320(R12)
-	VBROADCASTSS 12(R11), Z1
+	VBROADCASTSS 12(R13), Z1
 	VMULPS       Z1, Z7, Z7
 	VADDPS       384(R12), Z7, Z7
 	VMOVUPS      Z7, 384(R12)
 	VMULPS       Z1, Z8, Z8
 	VADDPS       448(R12), Z8, Z8
 	VMOVUPS      Z8, 448(R12)
-	VBROADCASTSS 16(R11), Z1
+	VBROADCASTSS 16(R13), Z1
 	VMULPS       Z1, Z9, Z9
 	VADDPS       512(R12), Z9, Z9
 	VMOVUPS      Z9, 512(R12)
 	VMULPS       Z1, Z10, Z10
 	VADDPS       576(R12), Z10, Z10
 	VMOVUPS      Z10, 576(R12)
-	VBROADCASTSS 20(R11), Z1
+	VBROADCASTSS 20(R13), Z1
 	VMULPS       Z1, Z11, Z11
 	VADDPS       640(R12), Z11, Z11
 	VMOVUPS      Z11, 640(R12)
 	VMULPS       Z1, Z12, Z12
 	VADDPS       704(R12), Z12, Z12
 	VMOVUPS      Z12, 704(R12)
-	VBROADCASTSS 24(R11), Z1
+	VBROADCASTSS 24(R13), Z1
 	VMULPS       Z1, Z13, Z13
 	VADDPS       768(R12), Z13, Z13
 	VMOVUPS      Z13, 768(R12)
 	VMULPS       Z1, Z14, Z14
 	VADDPS       832(R12), Z14, Z14
 	VMOVUPS      Z14, 832(R12)
-	VBROADCASTSS 28(R11), Z1
+	VBROADCASTSS 28(R13), Z1
 	VMULPS       Z1, Z15, Z15
 	VADDPS       896(R12), Z15, Z15
 	VMOVUPS      Z15, 896(R12)
 	VMULPS       Z1, Z16, Z16
 	VADDPS       960(R12), Z16, Z16
 	VMOVUPS      Z16, 960(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
+	MOVQ         192(AX), R12
+	LEAQ         (R10)(R12*4), R10
 	ADDQ         $0x08, R8
 	DECQ         R9
 	JNZ          block
@@ -888,42 +896,47 @@ nobias:
 	RET
 
 // func codes8x1VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV
 TEXT ·codes8x1VNNI(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	MOVQ (AX), CX
-	MOVQ 272(AX), DX
+	MOVQ 224(AX), DX
 	XORQ BX, BX
-	XORQ SI, SI
 
 panel:
-	MOVQ      136(AX), DI
-	MOVQ      160(AX), R8
-	MOVQ      248(AX), R8
-	ADDQ      SI, R8
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
 	VPXORD    Z0, Z0, Z0
-	VMOVDQU32 Z0, (R8)
-	VMOVDQU32 Z0, 64(R8)
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
-	XORQ      R10, R10
+	VMOVDQU32 Z0, (DI)
+	VMOVDQU32 Z0, 64(DI)
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	ADDQ         BX, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z1
-	VPBROADCASTD 104(AX), Z2
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z1
+	VPMOVZXBD 16(R12), Z2
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Z1
-	VPMOVZXBD 16(R13)(R12*1), Z2
+centred:
+	VPBROADCASTD 56(AX), Z1
+	VPBROADCASTD 56(AX), Z2
 
 offsets:
 	VPBROADCASTD (R11), Z5
@@ -931,81 +944,78 @@ offsets:
 	VPMADDWD     Z2, Z5, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVLQSX      (R8), R11
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z5
 	VMOVDQU32    64(CX), Z6
-	VPBROADCASTD (DI), Z7
+	VPBROADCASTD (SI), Z7
 	VPDPBUSD     Z7, Z5, Z1
 	VPDPBUSD     Z7, Z6, Z2
 	VMOVDQU32    128(CX), Z5
 	VMOVDQU32    192(CX), Z6
-	VPBROADCASTD 4(DI), Z7
+	VPBROADCASTD 4(SI), Z7
 	VPDPBUSD     Z7, Z5, Z3
 	VPDPBUSD     Z7, Z6, Z4
 	ADDQ         $0x00000100, CX
-	ADDQ         $0x08, DI
+	ADDQ         $0x08, SI
 	DECQ         R11
 	JNZ          step
 	VPADDD       Z3, Z1, Z1
 	VPADDD       Z4, Z2, Z2
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
+	MOVQ         200(AX), R11
 	ADDQ         BX, R11
-	MOVQ         248(AX), R12
-	ADDQ         SI, R12
-	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Z5
+	VPMOVZXWD    (R10), Z5
 	VPSLLD       $0x10, Z5, Z5
-	VPMOVZXWD    32(R13)(R11*2), Z6
+	VPMOVZXWD    32(R10), Z6
 	VPSLLD       $0x10, Z6, Z6
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Z5
-	VCVTPH2PS 32(R13)(R11*2), Z6
+	VCVTPH2PS (R10), Z5
+	VCVTPH2PS 32(R10), Z6
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Z5
-	VMOVUPS 64(R13)(R11*4), Z6
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
 
 scalesdone:
 	VCVTDQ2PS Z1, Z1
 	VMULPS    Z5, Z1, Z1
 	VCVTDQ2PS Z2, Z2
 	VMULPS    Z6, Z2, Z2
-	MOVQ      72(AX), R13
-	TESTQ     R13, R13
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R14
-	CMPQ      R14, $0x01
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Z5
+	VPMOVZXWD (R12), Z5
 	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(R13)(R11*2), Z6
+	VPMOVZXWD 32(R12), Z6
 	VPSLLD    $0x10, Z6, Z6
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Z5
-	VCVTPH2PS 32(R13)(R11*2), Z6
+	VCVTPH2PS (R12), Z5
+	VCVTPH2PS 32(R12), Z6
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Z5
-	VMOVUPS 64(R13)(R11*4), Z6
+	VMOVUPS (R12), Z5
+	VMOVUPS 64(R12), Z6
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z7
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z5, Z7, Z5
 	VSUBPS       Z5, Z1, Z1
@@ -1013,38 +1023,35 @@ biasesdone:
 	VSUBPS       Z5, Z2, Z2
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z5
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z5
 	VMULPS       Z5, Z1, Z1
-	VADDPS       (R12), Z1, Z1
-	VMOVUPS      Z1, (R12)
+	VADDPS       (R11), Z1, Z1
+	VMOVUPS      Z1, (R11)
 	VMULPS       Z5, Z2, Z2
-	VADDPS       64(R12), Z2, Z2
-	VMOVUPS      Z2, 64(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
-	ADDQ         $0x08, R8
-	DECQ         R9
+	VADDPS       64(R11), Z2, Z2
+	VMOVUPS      Z2, 64(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
 	JNZ          block
-	MOVQ         280(AX), DI
-	SHLQ         $0x05, DI
-	ADDQ         DI, BX
-	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000080, BX
 	DECQ         DX
 	JNZ          panel
 	VZEROUPPER
 	RET
 
 // func codes8x4VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
 TEXT ·codes8x4VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
+	MOVQ      88(AX), DX
+	MOVQ      112(AX), BX
 	LEAQ      (BX)(BX*2), SI
-	MOVQ      248(AX), DI
+	MOVQ      200(AX), DI
 	VPXORD    Z0, Z0, Z0
 	VMOVDQU32 Z0, (DI)
 	VMOVDQU32 Z0, 64(DI)
@@ -1054,40 +1061,45 @@ TEXT ·codes8x4VNNI(SB), NOSPLIT, $0-8
 	VMOVDQU32 Z0, 320(DI)
 	VMOVDQU32 Z0, 384(DI)
 	VMOVDQU32 Z0, 448(DI)
-	MOVQ      112(AX), DI
-	MOVQ      120(AX), R8
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
 	XORQ      R9, R9
+	MOVQ      CX, R10
 
 block:
-	MOVQ         192(AX), R10
-	ADDQ         R9, R10
-	MOVLQSX      4(DI), R11
-	SHLQ         $0x05, R11
-	MOVQ         48(AX), R12
-	TESTQ        R12, R12
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z6
-	VPBROADCASTD 104(AX), Z7
-	JMP          offsets
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z6
+	VPMOVZXBD 16(R12), Z7
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R12)(R11*1), Z6
-	VPMOVZXBD 16(R12)(R11*1), Z7
+centred:
+	VPBROADCASTD 56(AX), Z6
+	VPBROADCASTD 56(AX), Z7
 
 offsets:
-	VPBROADCASTD (R10), Z8
+	VPBROADCASTD (R11), Z8
 	VPMADDWD     Z6, Z8, Z0
 	VPMADDWD     Z7, Z8, Z1
-	VPBROADCASTD 4(R10), Z8
+	VPBROADCASTD 4(R11), Z8
 	VPMADDWD     Z6, Z8, Z2
 	VPMADDWD     Z7, Z8, Z3
-	VPBROADCASTD 8(R10), Z8
+	VPBROADCASTD 8(R11), Z8
 	VPMADDWD     Z6, Z8, Z4
 	VPMADDWD     Z7, Z8, Z5
-	VPBROADCASTD 12(R10), Z8
+	VPBROADCASTD 12(R11), Z8
 	VPMADDWD     Z6, Z8, Z6
 	VPMADDWD     Z7, Z8, Z7
-	MOVLQSX      (DI), R10
+	MOVLQSX      (DI), R11
 
 step:
 	VMOVDQU32    (CX), Z8
@@ -1124,30 +1136,27 @@ step:
 	PREFETCHT0   2240(CX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
-	DECQ         R10
+	DECQ         R11
 	JNZ          step
-	MOVLQSX      4(DI), R10
-	SHLQ         $0x05, R10
-	MOVQ         248(AX), R11
+	MOVQ         200(AX), R11
 	MOVQ         24(AX), R12
-	MOVQ         96(AX), R13
-	CMPQ         R13, $0x01
+	CMPQ         R12, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R12)(R10*2), Z8
+	VPMOVZXWD    (R10), Z8
 	VPSLLD       $0x10, Z8, Z8
-	VPMOVZXWD    32(R12)(R10*2), Z9
+	VPMOVZXWD    32(R10), Z9
 	VPSLLD       $0x10, Z9, Z9
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R12)(R10*2), Z8
-	VCVTPH2PS 32(R12)(R10*2), Z9
+	VCVTPH2PS (R10), Z8
+	VCVTPH2PS 32(R10), Z9
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R12)(R10*4), Z8
-	VMOVUPS 64(R12)(R10*4), Z9
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
 
 scalesdone:
 	VCVTDQ2PS Z0, Z0
@@ -1166,50 +1175,51 @@ scalesdone:
 	VMULPS    Z8, Z6, Z6
 	VCVTDQ2PS Z7, Z7
 	VMULPS    Z9, Z7, Z7
-	MOVQ      72(AX), R12
+	MOVQ      48(AX), R12
 	TESTQ     R12, R12
 	JZ        nobias
-	MOVQ      96(AX), R13
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
 	CMPQ      R13, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R12)(R10*2), Z8
+	VPMOVZXWD (R12), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 32(R12)(R10*2), Z9
+	VPMOVZXWD 32(R12), Z9
 	VPSLLD    $0x10, Z9, Z9
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R12)(R10*2), Z8
-	VCVTPH2PS 32(R12)(R10*2), Z9
+	VCVTPH2PS (R12), Z8
+	VCVTPH2PS 32(R12), Z9
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R12)(R10*4), Z8
-	VMOVUPS 64(R12)(R10*4), Z9
+	VMOVUPS (R12), Z8
+	VMOVUPS 64(R12), Z9
 
 biasesdone:
-	MOVQ         192(AX), R10
-	ADDQ         R9, R10
-	VPBROADCASTD (R10), Z10
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z11
 	VSUBPS       Z11, Z0, Z0
 	VMULPS       Z9, Z10, Z11
 	VSUBPS       Z11, Z1, Z1
-	VPBROADCASTD 4(R10), Z10
+	VPBROADCASTD 4(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z11
 	VSUBPS       Z11, Z2, Z2
 	VMULPS       Z9, Z10, Z11
 	VSUBPS       Z11, Z3, Z3
-	VPBROADCASTD 8(R10), Z10
+	VPBROADCASTD 8(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z11
 	VSUBPS       Z11, Z4, Z4
 	VMULPS       Z9, Z10, Z11
 	VSUBPS       Z11, Z5, Z5
-	VPBROADCASTD 12(R10), Z10
+	VPBROADCASTD 12(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z8, Z10, Z8
 	VSUBPS       Z8, Z6, Z6
@@ -1217,38 +1227,38 @@ biasesdone:
 	VSUBPS       Z8, Z7, Z7
 
 nobias:
-	MOVQ         168(AX), R10
-	ADDQ         R9, R10
-	VBROADCASTSS (R10), Z8
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z8
 	VMULPS       Z8, Z0, Z0
 	VADDPS       (R11), Z0, Z0
 	VMOVUPS      Z0, (R11)
 	VMULPS       Z8, Z1, Z1
 	VADDPS       64(R11), Z1, Z1
 	VMOVUPS      Z1, 64(R11)
-	VBROADCASTSS 4(R10), Z0
+	VBROADCASTSS 4(R12), Z0
 	VMULPS       Z0, Z2, Z2
 	VADDPS       128(R11), Z2, Z2
 	VMOVUPS      Z2, 128(R11)
 	VMULPS       Z0, Z3, Z3
 	VADDPS       192(R11), Z3, Z3
 	VMOVUPS      Z3, 192(R11)
-	VBROADCASTSS 8(R10), Z0
+	VBROADCASTSS 8(R12), Z0
 	VMULPS       Z0, Z4, Z4
 	VADDPS       256(R11), Z4, Z4
 	VMOVUPS      Z4, 256(R11)
 	VMULPS       Z0, Z5, Z5
 	VADDPS       320(R11), Z5, Z5
 	VMOVUPS      Z5, 320(R11)
-	VBROADCASTSS 12(R10), Z0
+	VBROADCASTSS 12(R12), Z0
 	VMULPS       Z0, Z6, Z6
 	VADDPS       384(R11), Z6, Z6
 	VMOVUPS      Z6, 384(R11)
 	VMULPS       Z0, Z7, Z7
 	VADDPS       448(R11), Z7, Z7
 	VMOVUPS      Z7, 448(R11)
-	MOVQ         240(AX), R10
-	LEAQ         (R9)(R10*4), R9
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
 	ADDQ         $0x08, DI
 	DECQ         R8
 	JNZ          block
@@ -1256,15 +1266,15 @@ nobias:
 	RET
 
 // func codes8x8VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
 TEXT ·codes8x8VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
+	MOVQ      88(AX), DX
+	MOVQ      112(AX), BX
 	LEAQ      (BX)(BX*2), SI
 	LEAQ      (DX)(BX*4), DI
-	MOVQ      248(AX), R8
+	MOVQ      200(AX), R8
 	VPXORD    Z0, Z0, Z0
 	VMOVDQU32 Z0, (R8)
 	VMOVDQU32 Z0, 64(R8)
@@ -1282,52 +1292,57 @@ TEXT ·codes8x8VNNI(SB), NOSPLIT, $0-8
 	VMOVDQU32 Z0, 832(R8)
 	VMOVDQU32 Z0, 896(R8)
 	VMOVDQU32 Z0, 960(R8)
-	MOVQ      112(AX), R8
-	MOVQ      120(AX), R9
+	MOVQ      64(AX), R8
+	MOVQ      72(AX), R9
 	XORQ      R10, R10
+	MOVQ      CX, R11
 
 block:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	MOVLQSX      4(R8), R12
-	SHLQ         $0x05, R12
-	MOVQ         48(AX), R13
-	TESTQ        R13, R13
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z14
-	VPBROADCASTD 104(AX), Z15
-	JMP          offsets
+	MOVLQSX   4(R8), R12
+	TESTQ     R12, R12
+	CMOVQNE   CX, R11
+	ANDQ      32(AX), R12
+	ADDQ      R12, CX
+	MOVQ      144(AX), R12
+	ADDQ      R10, R12
+	MOVQ      40(AX), R13
+	TESTQ     R13, R13
+	JZ        centred
+	ADDQ      R11, R13
+	VPMOVZXBD (R13), Z14
+	VPMOVZXBD 16(R13), Z15
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R13)(R12*1), Z14
-	VPMOVZXBD 16(R13)(R12*1), Z15
+centred:
+	VPBROADCASTD 56(AX), Z14
+	VPBROADCASTD 56(AX), Z15
 
 offsets:
-	VPBROADCASTD (R11), Z16
+	VPBROADCASTD (R12), Z16
 	VPMADDWD     Z14, Z16, Z0
 	VPMADDWD     Z15, Z16, Z1
-	VPBROADCASTD 4(R11), Z16
+	VPBROADCASTD 4(R12), Z16
 	VPMADDWD     Z14, Z16, Z2
 	VPMADDWD     Z15, Z16, Z3
-	VPBROADCASTD 8(R11), Z16
+	VPBROADCASTD 8(R12), Z16
 	VPMADDWD     Z14, Z16, Z4
 	VPMADDWD     Z15, Z16, Z5
-	VPBROADCASTD 12(R11), Z16
+	VPBROADCASTD 12(R12), Z16
 	VPMADDWD     Z14, Z16, Z6
 	VPMADDWD     Z15, Z16, Z7
-	VPBROADCASTD 16(R11), Z16
+	VPBROADCASTD 16(R12), Z16
 	VPMADDWD     Z14, Z16, Z8
 	VPMADDWD     Z15, Z16, Z9
-	VPBROADCASTD 20(R11), Z16
+	VPBROADCASTD 20(R12), Z16
 	VPMADDWD     Z14, Z16, Z10
 	VPMADDWD     Z15, Z16, Z11
-	VPBROADCASTD 24(R11), Z16
+	VPBROADCASTD 24(R12), Z16
 	VPMADDWD     Z14, Z16, Z12
 	VPMADDWD     Z15, Z16, Z13
-	VPBROADCASTD 28(R11), Z16
+	VPBROADCASTD 28(R12), Z16
 	VPMADDWD     Z14, Z16, Z14
 	VPMADDWD     Z15, Z16, Z15
-	MOVLQSX      (R8), R11
+	MOVLQSX      (R8), R12
 
 step:
 	VMOVDQU32    (CX), Z16
@@ -1389,30 +1404,27 @@ step:
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI
-	DECQ         R11
+	DECQ         R12
 	JNZ          step
-	MOVLQSX      4(R8), R11
-	SHLQ         $0x05, R11
-	MOVQ         248(AX), R12
+	MOVQ         200(AX), R12
 	MOVQ         24(AX), R13
-	MOVQ         96(AX), R14
-	CMPQ         R14, $0x01
+	CMPQ         R13, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R13)(R11*2), Z16
+	VPMOVZXWD    (R11), Z16
 	VPSLLD       $0x10, Z16, Z16
-	VPMOVZXWD    32(R13)(R11*2), Z17
+	VPMOVZXWD    32(R11), Z17
 	VPSLLD       $0x10, Z17, Z17
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R13)(R11*2), Z16
-	VCVTPH2PS 32(R13)(R11*2), Z17
+	VCVTPH2PS (R11), Z16
+	VCVTPH2PS 32(R11), Z17
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R13)(R11*4), Z16
-	VMOVUPS 64(R13)(R11*4), Z17
+	VMOVUPS (R11), Z16
+	VMOVUPS 64(R11), Z17
 
 scalesdone:
 	VCVTDQ2PS Z0, Z0
@@ -1447,74 +1459,75 @@ scalesdone:
 	VMULPS    Z16, Z14, Z14
 	VCVTDQ2PS Z15, Z15
 	VMULPS    Z17, Z15, Z15
-	MOVQ      72(AX), R13
+	MOVQ      48(AX), R13
 	TESTQ     R13, R13
 	JZ        nobias
-	MOVQ      96(AX), R14
+	ADDQ      R11, R13
+	MOVQ      24(AX), R14
 	CMPQ      R14, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R13)(R11*2), Z16
+	VPMOVZXWD (R13), Z16
 	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 32(R13)(R11*2), Z17
+	VPMOVZXWD 32(R13), Z17
 	VPSLLD    $0x10, Z17, Z17
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R13)(R11*2), Z16
-	VCVTPH2PS 32(R13)(R11*2), Z17
+	VCVTPH2PS (R13), Z16
+	VCVTPH2PS 32(R13), Z17
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R13)(R11*4), Z16
-	VMOVUPS 64(R13)(R11*4), Z17
+	VMOVUPS (R13), Z16
+	VMOVUPS 64(R13), Z17
 
 biasesdone:
-	MOVQ         192(AX), R11
-	ADDQ         R10, R11
-	VPBROADCASTD (R11), Z18
+	MOVQ         144(AX), R13
+	ADDQ         R10, R13
+	VPBROADCASTD (R13), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z0, Z0
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z1, Z1
-	VPBROADCASTD 4(R11), Z18
+	VPBROADCASTD 4(R13), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z2, Z2
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z3, Z3
-	VPBROADCASTD 8(R11), Z18
+	VPBROADCASTD 8(R13), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z4, Z4
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z5, Z5
-	VPBROADCASTD 12(R11), Z18
+	VPBROADCASTD 12(R13), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z6, Z6
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z7, Z7
-	VPBROADCASTD 16(R11), Z18
+	VPBROADCASTD 16(R13), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z8, Z8
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z9, Z9
-	VPBROADCASTD 20(R11), Z18
+	VPBROADCASTD 20(R13), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z10, Z10
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z11, Z11
-	VPBROADCASTD 24(R11), Z18
+	VPBROADCASTD 24(R13), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z19
 	VSUBPS       Z19, Z12, Z12
 	VMULPS       Z17, Z18, Z19
 	VSUBPS       Z19, Z13, Z13
-	VPBROADCASTD 28(R11), Z18
+	VPBROADCASTD 28(R13), Z18
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z16, Z18, Z16
 	VSUBPS       Z16, Z14, Z14
@@ -1522,66 +1535,66 @@ biasesdone:
 	VSUBPS       Z16, Z15, Z15
 
 nobias:
-	MOVQ         168(AX), R11
-	ADDQ         R10, R11
-	VBROADCASTSS (R11), Z16
+	MOVQ         120(AX), R13
+	ADDQ         R10, R13
+	VBROADCASTSS (R13), Z16
 	VMULPS       Z16, Z0, Z0
 	VADDPS       (R12), Z0, Z0
 	VMOVUPS      Z0, (R12)
 	VMULPS       Z16, Z1, Z1
 	VADDPS       64(R12), Z1, Z1
 	VMOVUPS      Z1, 64(R12)
-	VBROADCASTSS 4(R11), Z0
+	VBROADCASTSS 4(R13), Z0
 	VMULPS       Z0, Z2, Z2
 	VADDPS       128(R12), Z2, Z2
 	VMOVUPS      Z2, 128(R12)
 	VMULPS       Z0, Z3, Z3
 	VADDPS       192(R12), Z3, Z3
 	VMOVUPS      Z3, 192(R12)
-	VBROADCASTSS 8(R11), Z0
+	VBROADCASTSS 8(R13), Z0
 	VMULPS       Z0, Z4, Z4
 	VADDPS       256(R12), Z4, Z4
 	VMOVUPS      Z4, 256(R12)
 	VMULPS       Z0, Z5, Z5
 	VADDPS       320(R12), Z5, Z5
 	VMOVUPS      Z5, 320(R12)
-	VBROADCASTSS 12(R11), Z0
+	VBROADCASTSS 12(R13), Z0
 	VMULPS       Z0, Z6, Z6
 	VADDPS       384(R12), Z6, Z6
 	VMOVUPS      Z6, 384(R12)
 	VMULPS       Z0, Z7, Z7
 	VADDPS       448(R12), Z7, Z7
 	VMOVUPS      Z7, 448(R12)
-	VBROADCASTSS 16(R11), Z0
+	VBROADCASTSS 16(R13), Z0
 	VMULPS       Z0, Z8, Z8
 	VADDPS       512(R12), Z8, Z8
 	VMOVUPS      Z8, 512(R12)
 	VMULPS       Z0, Z9, Z9
 	VADDPS       576(R12), Z9, Z9
 	VMOVUPS      Z9, 576(R12)
-	VBROADCASTSS 20(R11), Z0
+	VBROADCASTSS 20(R13), Z0
 	VMULPS       Z0, Z10, Z10
 	VADDPS       640(R12), Z10, Z10
 	VMOVUPS      Z10, 640(R12)
 	VMULPS       Z0, Z11, Z11
 	VADDPS       704(R12), Z11, Z11
 	VMOVUPS      Z11, 704(R12)
-	VBROADCASTSS 24(R11), Z0
+	VBROADCASTSS 24(R13), Z0
 	VMULPS       Z0, Z12, Z12
 	VADDPS       768(R12), Z12, Z12
 	VMOVUPS      Z12, 768(R12)
 	VMULPS       Z0, Z13, Z13
 	VADDPS       832(R12), Z13, Z13
 	VMOVUPS      Z13, 832(R12)
-	VBROADCASTSS 28(R11), Z0
+	VBROADCASTSS 28(R13), Z0
 	VMULPS       Z0, Z14, Z14
 	VADDPS       896(R12), Z14, Z14
 	VMOVUPS      Z14, 896(R12)
 	VMULPS       Z0, Z15, Z15
 	VADDPS       960(R12), Z15, Z15
 	VMOVUPS      Z15, 960(R12)
-	MOVQ         240(AX), R11
-	LEAQ         (R10)(R11*4), R10
+	MOVQ         192(AX), R12
+	LEAQ         (R10)(R12*4), R10
 	ADDQ         $0x08, R8
 	DECQ         R9
 	JNZ          block
@@ -1589,16 +1602,16 @@ nobias:
 	RET
 
 // func codes8x12VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
 TEXT ·codes8x12VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
-	MOVQ      136(AX), DX
-	MOVQ      160(AX), BX
+	MOVQ      88(AX), DX
+	MOVQ      112(AX), BX
 	LEAQ      (BX)(BX*2), SI
 	LEAQ      (DX)(BX*4), DI
 	LEAQ      (DI)(BX*4), R8
-	MOVQ      248(AX), R9
+	MOVQ      200(AX), R9
 	VPXORD    Z0, Z0, Z0
 	VMOVDQU32 Z0, (R9)
 	VMOVDQU32 Z0, 64(R9)
@@ -1624,64 +1637,69 @@ TEXT ·codes8x12VNNI(SB), NOSPLIT, $0-8
 	VMOVDQU32 Z0, 1344(R9)
 	VMOVDQU32 Z0, 1408(R9)
 	VMOVDQU32 Z0, 1472(R9)
-	MOVQ      112(AX), R9
-	MOVQ      120(AX), R10
+	MOVQ      64(AX), R9
+	MOVQ      72(AX), R10
 	XORQ      R11, R11
+	MOVQ      CX, R12
 
 block:
-	MOVQ         192(AX), R12
-	ADDQ         R11, R12
-	MOVLQSX      4(R9), R13
-	SHLQ         $0x05, R13
-	MOVQ         48(AX), R14
-	TESTQ        R14, R14
-	JNZ          zeros
-	VPBROADCASTD 104(AX), Z22
-	VPBROADCASTD 104(AX), Z23
-	JMP          offsets
+	MOVLQSX   4(R9), R13
+	TESTQ     R13, R13
+	CMOVQNE   CX, R12
+	ANDQ      32(AX), R13
+	ADDQ      R13, CX
+	MOVQ      144(AX), R13
+	ADDQ      R11, R13
+	MOVQ      40(AX), R14
+	TESTQ     R14, R14
+	JZ        centred
+	ADDQ      R12, R14
+	VPMOVZXBD (R14), Z22
+	VPMOVZXBD 16(R14), Z23
+	JMP       offsets
 
-zeros:
-	VPMOVZXBD (R14)(R13*1), Z22
-	VPMOVZXBD 16(R14)(R13*1), Z23
+centred:
+	VPBROADCASTD 56(AX), Z22
+	VPBROADCASTD 56(AX), Z23
 
 offsets:
-	VPBROADCASTD (R12), Z24
+	VPBROADCASTD (R13), Z24
 	VPMADDWD     Z22, Z24, Z0
 	VPMADDWD     Z23, Z24, Z1
-	VPBROADCASTD 4(R12), Z24
+	VPBROADCASTD 4(R13), Z24
 	VPMADDWD     Z22, Z24, Z2
 	VPMADDWD     Z23, Z24, Z3
-	VPBROADCASTD 8(R12), Z24
+	VPBROADCASTD 8(R13), Z24
 	VPMADDWD     Z22, Z24, Z4
 	VPMADDWD     Z23, Z24, Z5
-	VPBROADCASTD 12(R12), Z24
+	VPBROADCASTD 12(R13), Z24
 	VPMADDWD     Z22, Z24, Z6
 	VPMADDWD     Z23, Z24, Z7
-	VPBROADCASTD 16(R12), Z24
+	VPBROADCASTD 16(R13), Z24
 	VPMADDWD     Z22, Z24, Z8
 	VPMADDWD     Z23, Z24, Z9
-	VPBROADCASTD 20(R12), Z24
+	VPBROADCASTD 20(R13), Z24
 	VPMADDWD     Z22, Z24, Z10
 	VPMADDWD     Z23, Z24, Z11
-	VPBROADCASTD 24(R12), Z24
+	VPBROADCASTD 24(R13), Z24
 	VPMADDWD     Z22, Z24, Z12
 	VPMADDWD     Z23, Z24, Z13
-	VPBROADCASTD 28(R12), Z24
+	VPBROADCASTD 28(R13), Z24
 	VPMADDWD     Z22, Z24, Z14
 	VPMADDWD     Z23, Z24, Z15
-	VPBROADCASTD 32(R12), Z24
+	VPBROADCASTD 32(R13), Z24
 	VPMADDWD     Z22, Z24, Z16
 	VPMADDWD     Z23, Z24, Z17
-	VPBROADCASTD 36(R12), Z24
+	VPBROADCASTD 36(R13), Z24
 	VPMADDWD     Z22, Z24, Z18
 	VPMADDWD     Z23, Z24, Z19
-	VPBROADCASTD 40(R12), Z24
+	VPBROADCASTD 40(R13), Z24
 	VPMADDWD     Z22, Z24, Z20
 	VPMADDWD     Z23, Z24, Z21
-	VPBROADCASTD 44(R12), Z24
+	VPBROADCASTD 44(R13), Z24
 	VPMADDWD     Z22, Z24, Z22
 	VPMADDWD     Z23, Z24, Z23
-	MOVLQSX      (R9), R12
+	MOVLQSX      (R9), R13
 
 step:
 	VMOVDQU32    (CX), Z24
@@ -1768,30 +1786,27 @@ step:
 	ADDQ         $0x08, DX
 	ADDQ         $0x08, DI
 	ADDQ         $0x08, R8
-	DECQ         R12
+	DECQ         R13
 	JNZ          step
-	MOVLQSX      4(R9), R12
-	SHLQ         $0x05, R12
-	MOVQ         248(AX), R13
+	MOVQ         200(AX), R13
 	MOVQ         24(AX), R14
-	MOVQ         96(AX), R15
-	CMPQ         R15, $0x01
+	CMPQ         R14, $0x01
 	JL           scales32
 	JE           scales16
-	VPMOVZXWD    (R14)(R12*2), Z24
+	VPMOVZXWD    (R12), Z24
 	VPSLLD       $0x10, Z24, Z24
-	VPMOVZXWD    32(R14)(R12*2), Z25
+	VPMOVZXWD    32(R12), Z25
 	VPSLLD       $0x10, Z25, Z25
 	JMP          scalesdone
 
 scales16:
-	VCVTPH2PS (R14)(R12*2), Z24
-	VCVTPH2PS 32(R14)(R12*2), Z25
+	VCVTPH2PS (R12), Z24
+	VCVTPH2PS 32(R12), Z25
 	JMP       scalesdone
 
 scales32:
-	VMOVUPS (R14)(R12*4), Z24
-	VMOVUPS 64(R14)(R12*4), Z25
+	VMOVUPS (R12), Z24
+	VMOVUPS 64(R12), Z25
 
 scalesdone:
 	VCVTDQ2PS Z0, Z0
@@ -1842,98 +1857,99 @@ scalesdone:
 	VMULPS    Z24, Z22, Z22
 	VCVTDQ2PS Z23, Z23
 	VMULPS    Z25, Z23, Z23
-	MOVQ      72(AX), R14
+	MOVQ      48(AX), R14
 	TESTQ     R14, R14
 	JZ        nobias
-	MOVQ      96(AX), R15
+	ADDQ      R12, R14
+	MOVQ      24(AX), R15
 	CMPQ      R15, $0x01
 	JL        biases32
 	JE        biases16
-	VPMOVZXWD (R14)(R12*2), Z24
+	VPMOVZXWD (R14), Z24
 	VPSLLD    $0x10, Z24, Z24
-	VPMOVZXWD 32(R14)(R12*2), Z25
+	VPMOVZXWD 32(R14), Z25
 	VPSLLD    $0x10, Z25, Z25
 	JMP       biasesdone
 
 biases16:
-	VCVTPH2PS (R14)(R12*2), Z24
-	VCVTPH2PS 32(R14)(R12*2), Z25
+	VCVTPH2PS (R14), Z24
+	VCVTPH2PS 32(R14), Z25
 	JMP       biasesdone
 
 biases32:
-	VMOVUPS (R14)(R12*4), Z24
-	VMOVUPS 64(R14)(R12*4), Z25
+	VMOVUPS (R14), Z24
+	VMOVUPS 64(R14), Z25
 
 biasesdone:
-	MOVQ         192(AX), R12
-	ADDQ         R11, R12
-	VPBROADCASTD (R12), Z26
+	MOVQ         144(AX), R14
+	ADDQ         R11, R14
+	VPBROADCASTD (R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z0, Z0
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z1, Z1
-	VPBROADCASTD 4(R12), Z26
+	VPBROADCASTD 4(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z2, Z2
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z3, Z3
-	VPBROADCASTD 8(R12), Z26
+	VPBROADCASTD 8(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z4, Z4
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z5, Z5
-	VPBROADCASTD 12(R12), Z26
+	VPBROADCASTD 12(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z6, Z6
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z7, Z7
-	VPBROADCASTD 16(R12), Z26
+	VPBROADCASTD 16(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z8, Z8
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z9, Z9
-	VPBROADCASTD 20(R12), Z26
+	VPBROADCASTD 20(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z10, Z10
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z11, Z11
-	VPBROADCASTD 24(R12), Z26
+	VPBROADCASTD 24(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z12, Z12
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z13, Z13
-	VPBROADCASTD 28(R12), Z26
+	VPBROADCASTD 28(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z14, Z14
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z15, Z15
-	VPBROADCASTD 32(R12), Z26
+	VPBROADCASTD 32(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z16, Z16
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z17, Z17
-	VPBROADCASTD 36(R12), Z26
+	VPBROADCASTD 36(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z18, Z18
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z19, Z19
-	VPBROADCASTD 40(R12), Z26
+	VPBROADCASTD 40(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z27
 	VSUBPS       Z27, Z20, Z20
 	VMULPS       Z25, Z26, Z27
 	VSUBPS       Z27, Z21, Z21
-	VPBROADCASTD 44(R12), Z26
+	VPBROADCASTD 44(R14), Z26
 	VCVTDQ2PS    Z26, Z26
 	VMULPS       Z24, Z26, Z24
 	VSUBPS       Z24, Z22, Z22
@@ -1941,94 +1957,94 @@ biasesdone:
 	VSUBPS       Z24, Z23, Z23
 
 nobias:
-	MOVQ         168(AX), R12
-	ADDQ         R11, R12
-	VBROADCASTSS (R12), Z24
+	MOVQ         120(AX), R14
+	ADDQ         R11, R14
+	VBROADCASTSS (R14), Z24
 	VMULPS       Z24, Z0, Z0
 	VADDPS       (R13), Z0, Z0
 	VMOVUPS      Z0, (R13)
 	VMULPS       Z24, Z1, Z1
 	VADDPS       64(R13), Z1, Z1
 	VMOVUPS      Z1, 64(R13)
-	VBROADCASTSS 4(R12), Z0
+	VBROADCASTSS 4(R14), Z0
 	VMULPS       Z0, Z2, Z2
 	VADDPS       128(R13), Z2, Z2
 	VMOVUPS      Z2, 128(R13)
 	VMULPS       Z0, Z3, Z3
 	VADDPS       192(R13), Z3, Z3
 	VMOVUPS      Z3, 192(R13)
-	VBROADCASTSS 8(R12), Z0
+	VBROADCASTSS 8(R14), Z0
 	VMULPS       Z0, Z4, Z4
 	VADDPS       256(R13), Z4, Z4
 	VMOVUPS      Z4, 256(R13)
 	VMULPS       Z0, Z5, Z5
 	VADDPS       320(R13), Z5, Z5
 	VMOVUPS      Z5, 320(R13)
-	VBROADCASTSS 12(R12), Z0
+	VBROADCASTSS 12(R14), Z0
 	VMULPS       Z0, Z6, Z6
 	VADDPS       384(R13), Z6, Z6
 	VMOVUPS      Z6, 384(R13)
 	VMULPS       Z0, Z7, Z7
 	VADDPS       448(R13), Z7, Z7
 	VMOVUPS      Z7, 448(R13)
-	VBROADCASTSS 16(R12), Z0
+	VBROADCASTSS 16(R14), Z0
 	VMULPS       Z0, Z8, Z8
 	VADDPS       512(R13), Z8, Z8
 	VMOVUPS      Z8, 512(R13)
 	VMULPS       Z0, Z9, Z9
 	VADDPS       576(R13), Z9, Z9
 	VMOVUPS      Z9, 576(R13)
-	VBROADCASTSS 20(R12), Z0
+	VBROADCASTSS 20(R14), Z0
 	VMULPS       Z0, Z10, Z10
 	VADDPS       640(R13), Z10, Z10
 	VMOVUPS      Z10, 640(R13)
 	VMULPS       Z0, Z11, Z11
 	VADDPS       704(R13), Z11, Z11
 	VMOVUPS      Z11, 704(R13)
-	VBROADCASTSS 24(R12), Z0
+	VBROADCASTSS 24(R14), Z0
 	VMULPS       Z0, Z12, Z12
 	VADDPS       768(R13), Z12, Z12
 	VMOVUPS      Z12, 768(R13)
 	VMULPS       Z0, Z13, Z13
 	VADDPS       832(R13), Z13, Z13
 	VMOVUPS      Z13, 832(R13)
-	VBROADCASTSS 28(R12), Z0
+	VBROADCASTSS 28(R14), Z0
 	VMULPS       Z0, Z14, Z14
 	VADDPS       896(R13), Z14, Z14
 	VMOVUPS      Z14, 896(R13)
 	VMULPS       Z0, Z15, Z15
 	VADDPS       960(R13), Z15, Z15
 	VMOVUPS      Z15, 960(R13)
-	VBROADCASTSS 32(R12), Z0
+	VBROADCASTSS 32(R14), Z0
 	VMULPS       Z0, Z16, Z16
 	VADDPS       1024(R13), Z16, Z16
 	VMOVUPS      Z16, 1024(R13)
 	VMULPS       Z0, Z17, Z17
 	VADDPS       1088(R13), Z17, Z17
 	VMOVUPS      Z17, 1088(R13)
-	VBROADCASTSS 36(R12), Z0
+	VBROADCASTSS 36(R14), Z0
 	VMULPS       Z0, Z18, Z18
 	VADDPS       1152(R13), Z18, Z18
 	VMOVUPS      Z18, 1152(R13)
 	VMULPS       Z0, Z19, Z19
 	VADDPS       1216(R13), Z19, Z19
 	VMOVUPS      Z19, 1216(R13)
-	VBROADCASTSS 40(R12), Z0
+	VBROADCASTSS 40(R14), Z0
 	VMULPS       Z0, Z20, Z20
 	VADDPS       1280(R13), Z20, Z20
 	VMOVUPS      Z20, 1280(R13)
 	VMULPS       Z0, Z21, Z21
 	VADDPS       1344(R13), Z21, Z21
 	VMOVUPS      Z21, 1344(R13)
-	VBROADCASTSS 44(R12), Z0
+	VBROADCASTSS 44(R14), Z0
 	VMULPS       Z0, Z22, Z22
 	VADDPS       1408(R13), Z22, Z22
 	VMOVUPS      Z22, 1408(R13)
 	VMULPS       Z0, Z23, Z23
 	VADDPS       1472(R13), Z23, Z23
 	VMOVUPS      Z23, 1472(R13)
-	MOVQ         240(AX), R12
-	LEAQ         (R11)(R12*4), R11
+	MOVQ         192(AX), R13
+	LEAQ         (R11)(R13*4), R11
 	ADDQ         $0x08, R9
 	DECQ         R10
 	JNZ          block

@@ -9,23 +9,22 @@ import (
 // Where kernel.Product has its fields; a test of the package holds them against the type.
 const (
 	OffCodes   = 0
-	OffScales  = 24
-	OffZeros   = 48
-	OffBiases  = 72
-	OffType    = 96
-	OffMid     = 104
-	OffBlocks  = 112
-	OffCount   = 120
-	OffX       = 136
-	OffStride  = 160
-	OffXScales = 168
-	OffSums    = 192
-	OffTotals  = 216
-	OffRow     = 240
-	OffY       = 248
-	OffPanels  = 272
-	OffGroups  = 280
-	OffParts   = 288
+	OffType    = 24
+	OffHead    = 32
+	OffZeros   = 40
+	OffBiases  = 48
+	OffMid     = 56
+	OffBlocks  = 64
+	OffCount   = 72
+	OffX       = 88
+	OffStride  = 112
+	OffXScales = 120
+	OffSums    = 144
+	OffTotals  = 168
+	OffRow     = 192
+	OffY       = 200
+	OffPanels  = 224
+	OffParts   = 232
 )
 
 // PanelRows is the number of rows of a panel, StepBytes the size of a step of them.
@@ -43,8 +42,8 @@ func Field(p Register, off int) Register {
 
 // Panel is a panel of a product whose results are being computed.
 type Panel struct {
-	p        Register
-	group, y Register // where it begins among scales, in elements, and among results, in bytes; nil for the only one
+	p Register
+	y Register // where it begins among results, in bytes; nil for the only one
 }
 
 // Panels runs body over all panels, of a product of one token, or over the only one.
@@ -54,14 +53,10 @@ func Panels(p Register, several bool, body func(at Panel)) {
 		body(at)
 	} else {
 		count := Field(p, OffPanels)
-		at.group, at.y = GP64(), GP64()
-		XORQ(at.group, at.group)
+		at.y = GP64()
 		XORQ(at.y, at.y)
 		Label("panel")
 		body(at)
-		groups := Field(p, OffGroups)
-		SHLQ(Imm(5), groups)
-		ADDQ(groups, at.group)
 		ADDQ(U32(4*PanelRows), at.y)
 		DECQ(count)
 		JNZ(LabelRef("panel"))
@@ -79,17 +74,6 @@ func (a Panel) Y() Register {
 	return y
 }
 
-// Group returns the place of a block's group among the scales.
-func (a Panel) Group(block Register) Register {
-	g := GP64()
-	MOVLQSX(Mem{Base: block, Disp: 4}, g)
-	SHLQ(Imm(5), g)
-	if a.group != nil {
-		ADDQ(a.group, g)
-	}
-	return g
-}
-
 // Row returns the address of a block's row, at an offset, in a field.
 func Row(p Register, off int, row Register) Register {
 	r := Field(p, off)
@@ -97,18 +81,38 @@ func Row(p Register, off int, row Register) Register {
 	return r
 }
 
-// Blocks runs body over all blocks of a product; steps of each are block's first four bytes. row is the block's offset in
-// Scales, Sums and Totals.
-func Blocks(p Register, body func(block, row Register)) {
-	block, count, row := Field(p, OffBlocks), Field(p, OffCount), GP64()
+// Blocks runs body over all blocks of a product, each with codes at its own, and head at what stands before those of its
+// group; steps of each are block's first four bytes. row is the block's offset in XScales, Sums and Totals.
+func Blocks(p, codes Register, touch bool, body func(block, head, row Register)) {
+	block, count, row, head := Field(p, OffBlocks), Field(p, OffCount), GP64(), GP64()
 	XORQ(row, row)
+	MOVQ(codes, head)
 	Label("block")
-	body(block, row)
+	begins := GP64()
+	MOVLQSX(Mem{Base: block, Disp: 4}, begins)
+	TESTQ(begins, begins)
+	CMOVQNE(codes, head)
+	ANDQ(Mem{Base: p, Disp: OffHead}, begins)
+	ADDQ(begins, codes)
+	if touch {
+		MOVQ(Mem{Base: head}, GP64())
+		MOVQ(Mem{Base: head, Disp: 64}, GP64())
+	}
+	body(block, head, row)
 	next := Field(p, OffRow)
 	LEAQ(Mem{Base: row, Index: next, Scale: 4}, row)
 	ADDQ(Imm(8), block)
 	DECQ(count)
 	JNZ(LabelRef("block"))
+}
+
+// InHead returns the address of a part of head, and goes to label where there is none.
+func InHead(p Register, off int, head Register, label string) Register {
+	at := Field(p, off)
+	TESTQ(at, at)
+	JZ(LabelRef(label))
+	ADDQ(head, at)
+	return at
 }
 
 // Steps runs body over the steps of a block, PanelStep columns each.
@@ -165,26 +169,26 @@ func (r Rows) Advance(bytes int) {
 	}
 }
 
-// Floats loads scales or biases of a panel, of the rows behind group, into registers of so many bytes, whatever their
-// type. Labels start with name.
-func Floats(p Register, name string, ptr, group Register, bytes int, to []Register) {
+// Floats loads scales or biases of rows of a panel, which begin at ptr and rows behind it, into registers of so many bytes,
+// whatever their type. Labels start with name.
+func Floats(p Register, name string, ptr Register, rows, bytes int, to []Register) {
 	kind := Field(p, OffType)
 	CMPQ(kind, Imm(1))
 	JL(LabelRef(name + "32"))
 	JE(LabelRef(name + "16"))
 	for i, v := range to {
-		VPMOVZXWD(Mem{Base: ptr, Index: group, Scale: 2, Disp: i * bytes / 2}, v)
+		VPMOVZXWD(Mem{Base: ptr, Disp: 2*rows + i*bytes/2}, v)
 		VPSLLD(Imm(16), v, v)
 	}
 	JMP(LabelRef(name + "done"))
 	Label(name + "16")
 	for i, v := range to {
-		VCVTPH2PS(Mem{Base: ptr, Index: group, Scale: 2, Disp: i * bytes / 2}, v)
+		VCVTPH2PS(Mem{Base: ptr, Disp: 2*rows + i*bytes/2}, v)
 	}
 	JMP(LabelRef(name + "done"))
 	Label(name + "32")
 	for i, v := range to {
-		VMOVUPS(Mem{Base: ptr, Index: group, Scale: 4, Disp: i * bytes}, v)
+		VMOVUPS(Mem{Base: ptr, Disp: 4*rows + i*bytes}, v)
 	}
 	Label(name + "done")
 }

@@ -219,10 +219,10 @@ func (k *product) blocks(body func(x Rows, codes Register)) {
 				k.Zero(v)
 			}
 		}
-		Blocks(k.p, func(block, row Register) {
+		Blocks(k.p, codes, len(k.acc) == 1, func(block, head, row Register) {
 			Steps(block, func() { k.borrow(func() { body(x, codes) }) })
 			for part := range k.Parts() {
-				k.borrow(func() { k.finish(part, row, at.Group(block), at.Y()) })
+				k.borrow(func() { k.finish(part, row, head, at.Y()) })
 			}
 		})
 	})
@@ -238,17 +238,15 @@ func (k *product) clear(y Register) {
 }
 
 // finish adds the sums of a block, of some rows, to the results, and begins anew.
-func (k *product) finish(part int, row, group, y Register) {
+func (k *product) finish(part int, row, head, y Register) {
 	label := func(name string) string { return fmt.Sprintf("%s%d", name, part) }
-	scales := Field(k.p, OffScales)
-	TESTQ(scales, scales)
-	JZ(LabelRef(label("plain")))
+	rows := part * k.Bytes() / 4
+	CMPQ(Mem{Base: k.p, Disp: OffHead}, Imm(0))
+	JE(LabelRef(label("plain")))
 
 	total, v, s := k.take(1)[0], k.take(1)[0], k.take(1)[0]
-	zeros := Field(k.p, OffZeros)
-	TESTQ(zeros, zeros)
-	JZ(LabelRef(label("centred")))
-	VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.Bytes() / 4}, v)
+	zeros := InHead(k.p, OffZeros, head, label("centred"))
+	VPMOVZXBD(Mem{Base: zeros, Disp: rows}, v)
 	VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, s)
 	VPSUBD(v, s, s)
 	VCVTDQ2PS(s, s)
@@ -260,14 +258,12 @@ func (k *product) finish(part int, row, group, y Register) {
 		VADDPS(v, sum, sum)
 	}
 	Label(label("centred"))
-	k.floats(label("scales"), part, scales, group, s)
+	Floats(k.p, label("scales"), head, rows, k.Bytes(), []Register{s})
 	for t := range k.acc {
 		VMULPS(s, k.acc[t][part], k.acc[t][part])
 	}
-	biases := Field(k.p, OffBiases)
-	TESTQ(biases, biases)
-	JZ(LabelRef(label("plain")))
-	k.floats(label("biases"), part, biases, group, s)
+	biases := InHead(k.p, OffBiases, head, label("plain"))
+	Floats(k.p, label("biases"), biases, rows, k.Bytes(), []Register{s})
 	totals = Row(k.p, OffTotals, row)
 	for t := range k.acc {
 		sum := k.acc[t][part]
@@ -282,11 +278,4 @@ func (k *product) finish(part int, row, group, y Register) {
 		VMOVUPS(sum, at)
 		k.Zero(sum)
 	}
-}
-
-// floats reads the part of the scales or biases of a group that belongs to a register.
-func (k *product) floats(name string, part int, ptr, group Register, to VecPhysical) {
-	rows := GP64()
-	LEAQ(Mem{Base: group, Disp: part * k.Bytes() / 4}, rows)
-	Floats(k.p, name, ptr, rows, k.Bytes(), []Register{to})
 }

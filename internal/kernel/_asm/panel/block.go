@@ -9,17 +9,16 @@ import (
 )
 
 // offsets begins the sums with −z·Σx.
-func (k *product) offsets(acc accumulators, sums, group Register) {
-	zeros, z := Field(k.p, OffZeros), k.panel()
-	TESTQ(zeros, zeros)
-	JNZ(LabelRef("zeros"))
-	for _, v := range z {
-		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, v)
+func (k *product) offsets(acc accumulators, sums, head Register) {
+	z := k.panel()
+	zeros := InHead(k.p, OffZeros, head, "centred")
+	for part, v := range z {
+		VPMOVZXBD(Mem{Base: zeros, Disp: part * k.Bytes() / 4}, v)
 	}
 	JMP(LabelRef("offsets"))
-	Label("zeros")
-	for part, v := range z {
-		VPMOVZXBD(Mem{Base: zeros, Index: group, Scale: 1, Disp: part * k.Bytes() / 4}, v)
+	Label("centred")
+	for _, v := range z {
+		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, v)
 	}
 	Label("offsets")
 	b := k.vec()
@@ -32,19 +31,16 @@ func (k *product) offsets(acc accumulators, sums, group Register) {
 }
 
 // finish adds the sums of a block to the results.
-func (k *product) finish(acc accumulators, row, group, y Register) {
+func (k *product) finish(acc accumulators, row, head, y Register) {
 	s := k.panel()
-	Floats(k.p, "scales", Field(k.p, OffScales), group, k.Bytes(), s)
+	Floats(k.p, "scales", head, 0, k.Bytes(), s)
 	for t := range acc {
 		for part, v := range acc[t] {
 			VCVTDQ2PS(v, v)
 			VMULPS(s[part], v, v)
 		}
 	}
-	biases := Field(k.p, OffBiases)
-	TESTQ(biases, biases)
-	JZ(LabelRef("nobias"))
-	Floats(k.p, "biases", biases, group, k.Bytes(), s)
+	Floats(k.p, "biases", InHead(k.p, OffBiases, head, "nobias"), 0, k.Bytes(), s)
 	sums := Row(k.p, OffSums, row)
 	for t := range acc {
 		sum, v := k.vec(), k.vec()

@@ -201,16 +201,16 @@ func (k *product) blocks(body func(acc accumulators, x Rows, codes Register)) {
 	Panels(k.p, k.tokens == 1, func(at Panel) {
 		x := RowsAt(Field(k.p, OffX), Field(k.p, OffStride), k.tokens)
 		k.clear(at.Y())
-		Blocks(k.p, func(block, row Register) {
+		Blocks(k.p, codes, k.tokens == 1, func(block, head, row Register) {
 			acc := make(accumulators, k.tokens)
 			for t := range acc {
 				acc[t] = k.panel()
 			}
-			k.offsets(acc, Row(k.p, OffSums, row), at.Group(block))
+			k.offsets(acc, Row(k.p, OffSums, row), head)
 			k.beginSecond()
 			Steps(block, func() { body(acc, x, codes) })
 			k.addSecond(acc)
-			k.finish(acc, row, at.Group(block), at.Y())
+			k.finish(acc, row, head, at.Y())
 		})
 	})
 }
