@@ -223,12 +223,10 @@ type ksets [len(kblocks)]kproducts
 func (p *Product) KBlocks(kind KBlock, n int, scratch []byte) {
 	k, x := &active.blocks[kind], &kblocks[kind]
 	if n == 1 || k.tiles == nil {
-		p.each([]tile{{1, k.one}}, n)
+		p.each([]tile{{1, k.one}}, n, len(p.Codes))
 		return
 	}
-	records := p.Codes
-	p.Codes = scratch[:len(p.Blocks)/2*(x.head()+2*(x.scales()+WidestBlock*PanelRows))]
-	k.unpack(p.Codes, records)
-	p.each(k.tiles, n)
-	p.Codes = records
+	scratch = scratch[:len(p.Blocks)/2*(x.head()+2*(x.scales()+WidestBlock*PanelRows))]
+	k.unpack(scratch, p.Codes)
+	p.instead(scratch, k.tiles, n)
 }

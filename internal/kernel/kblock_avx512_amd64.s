@@ -337,7 +337,7 @@ pair:
 	RET
 
 // func q4kx2AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·q4kx2AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -368,6 +368,8 @@ block:
 pair:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
+	MOVQ         256(AX), R11
+	PREFETCHT1   (R8)(R11*1)
 	VMOVDQU32    (R8), Z7
 	VPBROADCASTD (DX), Z8
 	VPMADDUBSW   Z8, Z7, Z8
@@ -532,6 +534,8 @@ pair:
 	ADDQ         $0x20, DX
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
+	MOVQ         256(AX), R11
+	PREFETCHT1   (R8)(R11*1)
 	VMOVDQU32    (R8), Z7
 	VPBROADCASTD (DX), Z8
 	VPMADDUBSW   Z8, Z7, Z8
@@ -782,7 +786,7 @@ pair:
 	RET
 
 // func q4kx4AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·q4kx4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -824,6 +828,8 @@ pair:
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
+	MOVQ         256(AX), R12
+	PREFETCHT1   (R9)(R12*1)
 	VMOVDQU32    (R9), Z13
 	VPBROADCASTD (DX), Z14
 	VPMADDUBSW   Z14, Z13, Z14
@@ -1128,6 +1134,8 @@ pair:
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
+	MOVQ         256(AX), R12
+	PREFETCHT1   (R9)(R12*1)
 	VMOVDQU32    (R9), Z13
 	VPBROADCASTD (DX), Z14
 	VPMADDUBSW   Z14, Z13, Z14
@@ -2475,7 +2483,7 @@ pair:
 	RET
 
 // func q6kx2AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·q6kx2AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -2506,6 +2514,8 @@ block:
 pair:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
+	MOVQ         256(AX), R11
+	PREFETCHT1   (R8)(R11*1)
 	VMOVDQU32    (R8), Z7
 	VPBROADCASTD (DX), Z8
 	VPMADDUBSW   Z8, Z7, Z8
@@ -2598,6 +2608,8 @@ pair:
 	ADDQ         $0x10, DX
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
+	MOVQ         256(AX), R11
+	PREFETCHT1   (R8)(R11*1)
 	VMOVDQU32    (R8), Z7
 	VPBROADCASTD (DX), Z8
 	VPMADDUBSW   Z8, Z7, Z8
@@ -2798,7 +2810,7 @@ pair:
 	RET
 
 // func q6kx4AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·q6kx4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -2840,6 +2852,8 @@ pair:
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
+	MOVQ         256(AX), R12
+	PREFETCHT1   (R9)(R12*1)
 	VMOVDQU32    (R9), Z13
 	VPBROADCASTD (DX), Z14
 	VPMADDUBSW   Z14, Z13, Z14
@@ -3008,6 +3022,8 @@ pair:
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
+	MOVQ         256(AX), R12
+	PREFETCHT1   (R9)(R12*1)
 	VMOVDQU32    (R9), Z13
 	VPBROADCASTD (DX), Z14
 	VPMADDUBSW   Z14, Z13, Z14
@@ -4002,7 +4018,7 @@ pair:
 	RET
 
 // func iq4xsx2AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·iq4xsx2AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -4037,6 +4053,8 @@ block:
 pair:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
+	MOVQ         256(AX), R11
+	PREFETCHT1   (R8)(R11*1)
 	VMOVDQU32    (R8), Z9
 	VPANDD       Z2, Z9, Z10
 	VPSRLD       $0x04, Z9, Z9
@@ -4345,6 +4363,8 @@ pair:
 	ADDQ         $0x20, DX
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
+	MOVQ         256(AX), R11
+	PREFETCHT1   (R8)(R11*1)
 	VMOVDQU32    (R8), Z9
 	VPANDD       Z2, Z9, Z10
 	VPSRLD       $0x04, Z9, Z9
@@ -4733,7 +4753,7 @@ pair:
 	RET
 
 // func iq4xsx4AVX512(p *byte)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·iq4xsx4AVX512(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0x00010001, CX
@@ -4779,6 +4799,8 @@ pair:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
+	MOVQ         256(AX), R12
+	PREFETCHT1   (R9)(R12*1)
 	VMOVDQU32    (R9), Z15
 	VPANDD       Z2, Z15, Z16
 	VPSRLD       $0x04, Z15, Z15
@@ -5323,6 +5345,8 @@ pair:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
+	MOVQ         256(AX), R12
+	PREFETCHT1   (R9)(R12*1)
 	VMOVDQU32    (R9), Z15
 	VPANDD       Z2, Z15, Z16
 	VPSRLD       $0x04, Z15, Z15

@@ -225,7 +225,7 @@ pair:
 	RET
 
 // func q4kx2VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·q4kx2VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -254,6 +254,8 @@ block:
 pair:
 	VPXORD        Z4, Z4, Z4
 	VPXORD        Z5, Z5, Z5
+	MOVQ          256(AX), R11
+	PREFETCHT1    (R8)(R11*1)
 	VMOVDQU32     (R8), Z6
 	VPDPBUSD.BCST (DX), Z6, Z4
 	VPDPBUSD.BCST (DX)(BX*1), Z6, Z5
@@ -322,6 +324,8 @@ pair:
 	ADDQ          $0x20, DX
 	VPXORD        Z4, Z4, Z4
 	VPXORD        Z5, Z5, Z5
+	MOVQ          256(AX), R11
+	PREFETCHT1    (R8)(R11*1)
 	VMOVDQU32     (R8), Z6
 	VPDPBUSD.BCST (DX), Z6, Z4
 	VPDPBUSD.BCST (DX)(BX*1), Z6, Z5
@@ -468,7 +472,7 @@ pair:
 	RET
 
 // func q4kx4VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·q4kx4VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -508,6 +512,8 @@ pair:
 	VPXORD        Z9, Z9, Z9
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
+	MOVQ          256(AX), R12
+	PREFETCHT1    (R9)(R12*1)
 	VMOVDQU32     (R9), Z12
 	VPDPBUSD.BCST (DX), Z12, Z8
 	VPDPBUSD.BCST (DX)(BX*1), Z12, Z9
@@ -620,6 +626,8 @@ pair:
 	VPXORD        Z9, Z9, Z9
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
+	MOVQ          256(AX), R12
+	PREFETCHT1    (R9)(R12*1)
 	VMOVDQU32     (R9), Z12
 	VPDPBUSD.BCST (DX), Z12, Z8
 	VPDPBUSD.BCST (DX)(BX*1), Z12, Z9
@@ -856,7 +864,7 @@ pair:
 	RET
 
 // func q4kx8VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·q4kx8VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -917,6 +925,8 @@ pair:
 	VPXORD        Z21, Z21, Z21
 	VPXORD        Z22, Z22, Z22
 	VPXORD        Z23, Z23, Z23
+	MOVQ          256(AX), R13
+	PREFETCHT1    (R10)(R13*1)
 	VMOVDQU32     (R10), Z24
 	VPDPBUSD.BCST (DX), Z24, Z16
 	VPDPBUSD.BCST (DX)(BX*1), Z24, Z17
@@ -1118,6 +1128,8 @@ pair:
 	VPXORD        Z21, Z21, Z21
 	VPXORD        Z22, Z22, Z22
 	VPXORD        Z23, Z23, Z23
+	MOVQ          256(AX), R13
+	PREFETCHT1    (R10)(R13*1)
 	VMOVDQU32     (R10), Z24
 	VPDPBUSD.BCST (DX), Z24, Z16
 	VPDPBUSD.BCST (DX)(BX*1), Z24, Z17
@@ -2050,7 +2062,7 @@ pair:
 	RET
 
 // func q6kx2VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·q6kx2VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -2079,6 +2091,8 @@ block:
 pair:
 	VPXORD        Z4, Z4, Z4
 	VPXORD        Z5, Z5, Z5
+	MOVQ          256(AX), R11
+	PREFETCHT1    (R8)(R11*1)
 	VMOVDQU32     (R8), Z6
 	VPDPBUSD.BCST (DX), Z6, Z4
 	VPDPBUSD.BCST (DX)(BX*1), Z6, Z5
@@ -2123,6 +2137,8 @@ pair:
 	ADDQ          $0x10, DX
 	VPXORD        Z4, Z4, Z4
 	VPXORD        Z5, Z5, Z5
+	MOVQ          256(AX), R11
+	PREFETCHT1    (R8)(R11*1)
 	VMOVDQU32     (R8), Z6
 	VPDPBUSD.BCST (DX), Z6, Z4
 	VPDPBUSD.BCST (DX)(BX*1), Z6, Z5
@@ -2251,7 +2267,7 @@ pair:
 	RET
 
 // func q6kx4VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·q6kx4VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -2291,6 +2307,8 @@ pair:
 	VPXORD        Z9, Z9, Z9
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
+	MOVQ          256(AX), R12
+	PREFETCHT1    (R9)(R12*1)
 	VMOVDQU32     (R9), Z12
 	VPDPBUSD.BCST (DX), Z12, Z8
 	VPDPBUSD.BCST (DX)(BX*1), Z12, Z9
@@ -2363,6 +2381,8 @@ pair:
 	VPXORD        Z9, Z9, Z9
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
+	MOVQ          256(AX), R12
+	PREFETCHT1    (R9)(R12*1)
 	VMOVDQU32     (R9), Z12
 	VPDPBUSD.BCST (DX), Z12, Z8
 	VPDPBUSD.BCST (DX)(BX*1), Z12, Z9
@@ -2569,7 +2589,7 @@ pair:
 	RET
 
 // func q6kx8VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·q6kx8VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -2630,6 +2650,8 @@ pair:
 	VPXORD        Z21, Z21, Z21
 	VPXORD        Z22, Z22, Z22
 	VPXORD        Z23, Z23, Z23
+	MOVQ          256(AX), R13
+	PREFETCHT1    (R10)(R13*1)
 	VMOVDQU32     (R10), Z24
 	VPDPBUSD.BCST (DX), Z24, Z16
 	VPDPBUSD.BCST (DX)(BX*1), Z24, Z17
@@ -2759,6 +2781,8 @@ pair:
 	VPXORD        Z21, Z21, Z21
 	VPXORD        Z22, Z22, Z22
 	VPXORD        Z23, Z23, Z23
+	MOVQ          256(AX), R13
+	PREFETCHT1    (R10)(R13*1)
 	VMOVDQU32     (R10), Z24
 	VPDPBUSD.BCST (DX), Z24, Z16
 	VPDPBUSD.BCST (DX)(BX*1), Z24, Z17
@@ -3383,7 +3407,7 @@ pair:
 	RET
 
 // func iq4xsx2VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·iq4xsx2VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -3412,6 +3436,8 @@ block:
 pair:
 	VPXORD        Z4, Z4, Z4
 	VPXORD        Z5, Z5, Z5
+	MOVQ          256(AX), R11
+	PREFETCHT1    (R8)(R11*1)
 	VMOVDQU32     (R8), Z6
 	VPDPBUSD.BCST (DX), Z6, Z4
 	VPDPBUSD.BCST (DX)(BX*1), Z6, Z5
@@ -3480,6 +3506,8 @@ pair:
 	ADDQ          $0x20, DX
 	VPXORD        Z4, Z4, Z4
 	VPXORD        Z5, Z5, Z5
+	MOVQ          256(AX), R11
+	PREFETCHT1    (R8)(R11*1)
 	VMOVDQU32     (R8), Z6
 	VPDPBUSD.BCST (DX), Z6, Z4
 	VPDPBUSD.BCST (DX)(BX*1), Z6, Z5
@@ -3620,7 +3648,7 @@ pair:
 	RET
 
 // func iq4xsx4VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·iq4xsx4VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -3660,6 +3688,8 @@ pair:
 	VPXORD        Z9, Z9, Z9
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
+	MOVQ          256(AX), R12
+	PREFETCHT1    (R9)(R12*1)
 	VMOVDQU32     (R9), Z12
 	VPDPBUSD.BCST (DX), Z12, Z8
 	VPDPBUSD.BCST (DX)(BX*1), Z12, Z9
@@ -3772,6 +3802,8 @@ pair:
 	VPXORD        Z9, Z9, Z9
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
+	MOVQ          256(AX), R12
+	PREFETCHT1    (R9)(R12*1)
 	VMOVDQU32     (R9), Z12
 	VPDPBUSD.BCST (DX), Z12, Z8
 	VPDPBUSD.BCST (DX)(BX*1), Z12, Z9
@@ -3998,7 +4030,7 @@ pair:
 	RET
 
 // func iq4xsx8VNNI(p *byte)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·iq4xsx8VNNI(SB), NOSPLIT, $0-8
 	MOVQ      p+0(FP), AX
 	MOVQ      (AX), CX
@@ -4059,6 +4091,8 @@ pair:
 	VPXORD        Z21, Z21, Z21
 	VPXORD        Z22, Z22, Z22
 	VPXORD        Z23, Z23, Z23
+	MOVQ          256(AX), R13
+	PREFETCHT1    (R10)(R13*1)
 	VMOVDQU32     (R10), Z24
 	VPDPBUSD.BCST (DX), Z24, Z16
 	VPDPBUSD.BCST (DX)(BX*1), Z24, Z17
@@ -4260,6 +4294,8 @@ pair:
 	VPXORD        Z21, Z21, Z21
 	VPXORD        Z22, Z22, Z22
 	VPXORD        Z23, Z23, Z23
+	MOVQ          256(AX), R13
+	PREFETCHT1    (R10)(R13*1)
 	VMOVDQU32     (R10), Z24
 	VPDPBUSD.BCST (DX), Z24, Z16
 	VPDPBUSD.BCST (DX)(BX*1), Z24, Z17

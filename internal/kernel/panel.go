@@ -86,6 +86,7 @@ type Product struct {
 	Panels int64
 
 	Parts []int16   // [blocks, Row, KParts] for KBlocks: sums of parts of the activations
+	ahead int64     // from the codes that are multiplied to what to fetch into the cache meanwhile
 	work  *tileWork // of a set with tiles
 }
 
@@ -120,8 +121,9 @@ var panelsGeneric = panels{
 // MostTokens is the most tokens of a tile: activations and results have room for that many more than are asked for.
 const MostTokens = 12
 
-// each runs the kernels over n tokens; the last may compute a few more.
-func (p *Product) each(tiles []tile, n int) {
+// each runs the kernels over n tokens; the last may compute a few more. ahead is how far behind the codes lies what comes next.
+func (p *Product) each(tiles []tile, n int, ahead int) {
+	p.ahead = int64(ahead)
 	x, scales, sums, totals, parts, y := p.X, p.XScales, p.Sums, p.Totals, p.Parts, p.Y
 	for done := 0; done < n; {
 		t := tiles[0]
@@ -133,6 +135,7 @@ func (p *Product) each(tiles []tile, n int) {
 		t.run(p)
 		done += t.tokens
 		if done < n {
+			p.ahead += 64 // of each few lines another
 			p.X, p.Y = x[int64(done)*p.Stride:], y[done*PanelRows:]
 			if scales != nil {
 				p.XScales, p.Sums = scales[done:], sums[done:]
@@ -173,10 +176,17 @@ var forms = [...]struct{ kept, read, x int }{
 
 // wide multiplies panels that are unpacked to scratch first.
 func (p *Product) wide(f form, tiles []tile, n int, scratch []byte) {
-	codes := p.Codes
 	p.widen(f, scratch)
+	p.instead(scratch, tiles, n)
+}
+
+// instead multiplies what was made of the panels. Memory behind the panels is fetched meanwhile, as the next ones are likely to be there:
+// unpacking them would wait for it.
+func (p *Product) instead(scratch []byte, tiles []tile, n int) {
+	codes := p.Codes
+	behind := uintptr(unsafe.Pointer(unsafe.SliceData(codes))) + uintptr(len(codes))
 	p.Codes = scratch
-	p.each(tiles, n)
+	p.each(tiles, n, int(behind-uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))))
 	p.Codes = codes
 }
 
@@ -217,7 +227,7 @@ func (f form) unpack(dst, src []byte, mid int64) {
 func (p *Product) Codes4(n int, scratch []byte) {
 	switch {
 	case n <= direct:
-		p.each(active.codes4, n)
+		p.each(active.codes4, n, len(p.Codes))
 	case active.tiled != nil:
 		p.tile(active.tiled, formCodes4, n, scratch)
 	default:
@@ -231,7 +241,7 @@ func (p *Product) Codes8(n int) {
 		p.tile(active.tiled, formCodes8, n, nil)
 		return
 	}
-	p.each(active.codes8, n)
+	p.each(active.codes8, n, len(p.Codes))
 }
 
 // Pairs multiplies pairs by bfloat16 activations of n tokens. Of every block the products are added up column by column,
@@ -246,7 +256,7 @@ func (p *Product) Pairs(n int) {
 		p.tile(t, formPairs2, n, nil)
 		return
 	}
-	p.each(active.pairs, n)
+	p.each(active.pairs, n, len(p.Codes))
 }
 
 // Unpacks reports whether Codes4Pairs needs its scratch.
@@ -255,7 +265,7 @@ func Unpacks(n int) bool { return active.direct4 == nil || n > direct }
 // Codes4Pairs is Pairs for 4-bit codes less Mid. scratch has room for four times the bytes of the panels, if Unpacks.
 func (p *Product) Codes4Pairs(n int, scratch []byte) {
 	if !Unpacks(n) {
-		p.each(active.direct4, n)
+		p.each(active.direct4, n, len(p.Codes))
 		return
 	}
 	p.throughPairs(formPairs4, n, scratch)

@@ -34,6 +34,7 @@ func TestProductOffsets(t *testing.T) {
 		"Y":       {unsafe.Offsetof(p.Y), 200},
 		"Panels":  {unsafe.Offsetof(p.Panels), 224},
 		"Parts":   {unsafe.Offsetof(p.Parts), 232},
+		"ahead":   {unsafe.Offsetof(p.ahead), 256},
 		"block":   {unsafe.Sizeof(Block{}), 8},
 	} {
 		if at[0] != at[1] {

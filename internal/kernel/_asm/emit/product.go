@@ -25,6 +25,7 @@ const (
 	OffY       = 200
 	OffPanels  = 224
 	OffParts   = 232
+	OffAhead   = 256
 )
 
 // PanelRows is the number of rows of a panel, StepBytes the size of a step of them.
@@ -197,15 +198,22 @@ func Floats(p Register, name string, ptr Register, rows, bytes int, to []Registe
 const ahead = 2048
 
 // Fetch asks for what so many steps will read later, for products of several tokens: they take so long over a step that
-// the processor does not see the next ones. One token is better off without.
-func Fetch(codes Register, tokens, steps int) {
-	if tokens == 1 {
-		return
-	}
-	for off := 0; off < steps*StepBytes; off += 64 {
-		PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
+// the processor does not see the next ones. One token is better off without. Twelve are multiplied by panels that are in the cache, and
+// fetch what comes next.
+func Fetch(p, codes Register, tokens, steps int) {
+	switch tokens {
+	case 1:
+	case 12:
+		FetchNext(p, codes)
+	default:
+		for off := 0; off < steps*StepBytes; off += 64 {
+			PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
+		}
 	}
 }
+
+// FetchNext asks for a line of what is multiplied after these panels.
+func FetchNext(p, codes Register) { PREFETCHT1(Mem{Base: codes, Index: Field(p, OffAhead), Scale: 1}) }
 
 // Step moves all pointers by so many bytes.
 func (r Rows) Step(bytes Register) {

@@ -168,6 +168,9 @@ func several(a ISA, k kind, tokens int) {
 	Doc(fmt.Sprintf("%s is KBlocks for %d tokens and codes of 8 bits; kblocksOne is the specification.", name, tokens))
 	x := begin(a, k, tokens)
 	x.records(k.wide(), func(data Register, acts Rows, parts []int) {
+		if parts[0] == 0 {
+			FetchNext(x.p, data)
+		}
 		w := a.Vec()
 		for quad := range k.group / 4 {
 			a.Move(Mem{Base: data, Disp: quad*StepBytes + parts[0]*a.Bytes()}, w)

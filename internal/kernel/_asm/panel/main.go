@@ -72,7 +72,7 @@ func codes4(a ISA, tokens int) {
 			k.multiply(acc, x, 0, lo)
 			k.multiply(k.second(acc), x, 4, hi)
 		})
-		Fetch(codes, tokens, 1)
+		Fetch(k.p, codes, tokens, 1)
 		ADDQ(U32(StepBytes), codes)
 		x.Advance(8)
 	})
@@ -101,7 +101,7 @@ func codes8(a ISA, tokens int) {
 				k.multiply(sums, x, 4*i, list)
 			})
 		}
-		Fetch(codes, tokens, 2)
+		Fetch(k.p, codes, tokens, 2)
 		ADDQ(U32(2*StepBytes), codes)
 		x.Advance(8)
 	})
