@@ -16,6 +16,14 @@ type levels interface {
 // kinds are the panels for types of blocks.
 var kinds = map[gguf.Type]kernel.KBlock{gguf.Q4_K: kernel.Q4K, gguf.Q5_K: kernel.Q5K, gguf.Q6_K: kernel.Q6K, gguf.IQ4_XS: kernel.IQ4XS}
 
+// placeOf is the opposite of kernel.IQ4Levels.
+var placeOf = func() (place [256]uint8) {
+	for i, c := range kernel.IQ4Levels {
+		place[c] = uint8(i)
+	}
+	return place
+}()
+
 // levels returns the blocks of a matrix that is to be multiplied by int8 and kept with scales in two levels; nil for others.
 func (l *reader) levels(s *source) levels {
 	x, ok := s.linear.(levels)

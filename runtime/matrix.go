@@ -18,6 +18,7 @@ const (
 	pairs                  // panels of bfloat16
 	codes4                 // panels of codes of up to four bits
 	codes8                 // panels of codes of up to eight
+	listed                 // panels of places in kernel.IQ4Levels, of four bits, of codes of eight
 	leveled                // panels with scales in two levels
 )
 
@@ -62,7 +63,7 @@ func (m *matrix) panelBytes() int {
 // stepBytes returns the size of kernel.PanelStep columns of a panel.
 func (m *matrix) stepBytes() int {
 	switch m.storage {
-	case codes4:
+	case codes4, listed:
 		return kernel.StepBytes
 	case codes8:
 		return 2 * kernel.StepBytes
@@ -72,7 +73,7 @@ func (m *matrix) stepBytes() int {
 
 // wideBytes returns the room for a panel in the widest form in which it is multiplied.
 func (m *matrix) wideBytes() int {
-	if m.storage == codes4 || m.storage == codes8 {
+	if m.coded() {
 		return 4 * kernel.StepBytes / m.stepBytes() * m.panelBytes()
 	}
 	return m.cols.padded / kernel.PanelStep * 4 * kernel.StepBytes
@@ -101,6 +102,9 @@ type stretch struct {
 	begins      bool
 }
 
+// coded reports whether panels are of codes with a scale a group.
+func (m *matrix) coded() bool { return m.storage == codes4 || m.storage == codes8 || m.storage == listed }
+
 // mid is the code that is zero without a zero point.
 func (m *matrix) mid() int { return 1 << (m.bits - 1) }
 
@@ -117,7 +121,7 @@ func (m *matrix) bytes() int64 {
 func (m *matrix) point(k *kernel.Product, panel, count int) {
 	size := m.panelBytes()
 	k.Codes, k.Panels, k.Head = m.raw[panel*size:(panel+count)*size], int64(count), m.head
-	if m.storage == codes4 || m.storage == codes8 {
+	if m.coded() {
 		k.Mid = int64(m.mid())
 	}
 }

@@ -200,6 +200,8 @@ func (w *walker) compute(p *pass, u *unit, count int, a *acts, x []float32, n in
 		k.Codes8Pairs(n, w.unpacked)
 	case u.m.storage == codes4:
 		k.Codes4(n, w.unpacked)
+	case u.m.storage == listed:
+		k.Levels4(n, w.unpacked)
 	default:
 		k.Codes8(n)
 	}

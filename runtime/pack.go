@@ -64,6 +64,11 @@ func (m *matrix) takeCodes(codes []uint8, from []byte) {
 		binary.LittleEndian.PutUint32(codes[i:], v&0x0f0f0f0f)
 		binary.LittleEndian.PutUint32(codes[i+4:], v>>4&0x0f0f0f0f)
 	}
+	if m.storage == listed {
+		for i, c := range codes {
+			codes[i] = kernel.IQ4Levels[c]
+		}
+	}
 }
 
 // heads is what stands before the codes of groups, of several rows.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"nibble/build"
+	gguf "nibble/gguf/block"
 	"nibble/hf"
 	"nibble/internal/half"
 	"nibble/internal/kernel"
@@ -121,6 +122,9 @@ func (l *reader) probe(s *source) error {
 	s.bits, s.zero, s.storage, s.seen = x.Bits, x.Zero, codes4, slices.Concat(x.Scales, x.Bias)
 	if s.bits > 4 {
 		s.storage = codes8
+	}
+	if from, ok := s.linear.(levels); ok && l.m.Mode >= A8 && from.Kind() == gguf.IQ4_NL {
+		s.storage = listed
 	}
 	starts := uniform(s.k, x.Group)
 	if x.GroupOf != nil {
@@ -249,6 +253,11 @@ func (s *source) fillCodes() (misfit []float32, err error) {
 			if *part.to, exact = encode(part.from, s.head.Type); !exact {
 				misfit = part.from
 				return nil
+			}
+		}
+		if s.storage == listed {
+			for i, c := range x.Codes {
+				x.Codes[i] = placeOf[c]
 			}
 		}
 		packed := 0 // rows whose codes are in their panels

@@ -7,8 +7,8 @@ import "unsafe"
 // the columns of a block, exact; then they go through memory to the vectors that scale them, while the tiles are at the
 // next block. Fewer tokens or columns are tiles of fewer rows or bytes: nothing is padded.
 //
-// Codes of 8 bits are multiplied where they lie, as unsigned bytes, and the zero point is taken off the sum. Codes of 4 bits are
-// unpacked, as for the vectors, and lose their zero point then, which makes them signed.
+// Codes of 8 bits are multiplied where they lie, as unsigned bytes, and the zero point is taken off the sum; those of levels are when they are
+// unpacked. Other codes of 4 bits lose their zero point when they are unpacked, which makes them signed.
 //
 // Products of bfloat16 go over tiles only in the set amxbf16. A tile adds the products of even and of odd columns up by themselves, 32
 // columns at a time, fused, then both, then that to the sum so far of the block, and takes what is below 2^-126 for zero:
@@ -116,7 +116,7 @@ func (p *Product) tile(t *tiled, f form, n int, scratch []byte) {
 		a.x, a.y, a.tokens = unsafe.SliceData(x), unsafe.SliceData(p.Y), int64(n)
 		a.blocks, a.count = &p.Blocks[first], int64(end-first)
 		switch f {
-		case formCodes8:
+		case formCodes8, formLevels4:
 			a.xscales, a.sums = &p.XScales[at], &p.Sums[at]
 			t.unsigned(a)
 		case formCodes4:
@@ -164,8 +164,9 @@ func (w *tileWork) prepare(p *Product, t *tiled, f form, blocks []Block, codes, 
 		}
 		kept, read := int(b.Steps)*forms[f].kept, int(b.Steps)*forms[f].read
 		switch f {
-		case formCodes8:
+		case formCodes8, formLevels4:
 			t.bytes(&w.zeros[to], zeros)
+			f.unpack(scratch, codes[:kept], 0)
 		case formCodes4:
 			t.unpack(&scratch[0], &codes[0], &zeros[0], int(b.Steps))
 		default:

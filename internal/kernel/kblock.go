@@ -38,11 +38,11 @@ var kblocks = [...]kblock{
 	Q4K:   {group: 32, mins: true},
 	Q5K:   {group: 32, high: 1, mins: true},
 	Q6K:   {group: 16, high: 2, mid: 32},
-	IQ4XS: {group: 32, mid: 128, table: &levels},
+	IQ4XS: {group: 32, mid: 128, table: &IQ4Levels},
 }
 
-// levels are the codes that IQ4XS stands for: those of the levels of the file, more 128.
-var levels = [16]byte{1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241}
+// IQ4Levels are the codes of 8 bits that those of IQ4_NL and IQ4_XS files stand for: their levels, more 128.
+var IQ4Levels = [16]byte{1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241}
 
 // KColumns is the number of columns of a record, of two blocks of WidestBlock.
 const KColumns = 2 * WidestBlock

@@ -99,22 +99,24 @@ type tile struct {
 // panels are the products of a set, each for several numbers of tokens, in rising order.
 type panels struct {
 	codes4, codes8, pairs []tile
+	levels4               []tile // of one token
 	direct4               []tile // codes of 4 bits by bfloat16 without a panel of pairs between; nil: none
 
 	tiled *tiled // codes by int8 of many tokens; nil: none
 
 	roundPairs func(dst []byte, x []float32) [16]float32 // of a multiple of 16 values
 
-	unpack8 func(dst, src []byte)            // 4-bit codes to 8-bit codes
-	pairs4  func(dst, src []byte, mid int64) // 4-bit codes less mid to pairs
-	pairs8  func(dst, src []byte, mid int64) // 8-bit codes less mid to pairs
+	unpack8      func(dst, src []byte)            // 4-bit codes to 8-bit codes
+	unpackLevels func(dst, src []byte)            // 4-bit codes to the codes of levels
+	pairs4       func(dst, src []byte, mid int64) // 4-bit codes less mid to pairs
+	pairs8       func(dst, src []byte, mid int64) // 8-bit codes less mid to pairs
 
 	blocks ksets // of panels with scales in two levels
 }
 
 var panelsGeneric = panels{
-	codes4: []tile{{1, codes4}}, codes8: []tile{{1, codes8}}, pairs: []tile{{1, pairs}},
-	roundPairs: roundPairs, unpack8: unpack8, pairs4: pairs4, pairs8: pairs8,
+	codes4: []tile{{1, codes4}}, codes8: []tile{{1, codes8}}, levels4: []tile{{1, levels4}}, pairs: []tile{{1, pairs}},
+	roundPairs: roundPairs, unpack8: unpack8, unpackLevels: unpackLevels, pairs4: pairs4, pairs8: pairs8,
 	blocks: ksetsGeneric,
 }
 
@@ -158,8 +160,9 @@ const direct = 8
 type form int
 
 const (
-	formCodes8 form = iota
-	formCodes4      // unpacked to codes of 8 bits first
+	formCodes8  form = iota
+	formCodes4       // unpacked to codes of 8 bits first
+	formLevels4      // unpacked to the codes of 8 bits that they stand for
 	formPairs2
 	formPairs8 // unpacked to pairs
 	formPairs4
@@ -167,11 +170,12 @@ const (
 
 // forms has the bytes of PanelStep columns: of the panel, of the panel as it is multiplied, of a token.
 var forms = [...]struct{ kept, read, x int }{
-	formCodes8: {2 * StepBytes, 2 * StepBytes, PanelStep},
-	formCodes4: {StepBytes, 2 * StepBytes, PanelStep},
-	formPairs2: {4 * StepBytes, 4 * StepBytes, 2 * PanelStep},
-	formPairs8: {2 * StepBytes, 4 * StepBytes, 2 * PanelStep},
-	formPairs4: {StepBytes, 4 * StepBytes, 2 * PanelStep},
+	formCodes8:  {2 * StepBytes, 2 * StepBytes, PanelStep},
+	formCodes4:  {StepBytes, 2 * StepBytes, PanelStep},
+	formLevels4: {StepBytes, 2 * StepBytes, PanelStep},
+	formPairs2:  {4 * StepBytes, 4 * StepBytes, 2 * PanelStep},
+	formPairs8:  {2 * StepBytes, 4 * StepBytes, 2 * PanelStep},
+	formPairs4:  {StepBytes, 4 * StepBytes, 2 * PanelStep},
 }
 
 // wide multiplies panels that are unpacked to scratch first.
@@ -211,6 +215,8 @@ func (f form) unpack(dst, src []byte, mid int64) {
 	switch f {
 	case formCodes4:
 		active.unpack8(dst, src)
+	case formLevels4:
+		active.unpackLevels(dst, src)
 	case formPairs8:
 		active.pairs8(dst, src, mid)
 	case formPairs4:
@@ -242,6 +248,19 @@ func (p *Product) Codes8(n int) {
 		return
 	}
 	p.each(active.codes8, n, len(p.Codes))
+}
+
+// Levels4 is Codes8 for codes that are kept as places in IQ4Levels, four bits each. For several tokens they are unpacked to scratch first, which has
+// room for twice the bytes of the panel.
+func (p *Product) Levels4(n int, scratch []byte) {
+	switch {
+	case n == 1:
+		p.each(active.levels4, n, len(p.Codes))
+	case active.tiled != nil && n >= tileTokens:
+		p.tile(active.tiled, formLevels4, n, scratch)
+	default:
+		p.wide(formLevels4, active.codes8, n, scratch)
+	}
 }
 
 // Pairs multiplies pairs by bfloat16 activations of n tokens. Of every block the products are added up column by column,

@@ -13,29 +13,32 @@ package kernel
 var (
 	panelsAVX2 = panels{
 		codes4: []tile{{1, codes4x1AVX2}, {2, codes4x2AVX2}}, codes8: []tile{{1, codes8x1AVX2}, {2, codes8x2AVX2}},
+		levels4:    []tile{{1, levels4x1AVX2}},
 		pairs:      []tile{{1, pairsx1AVX2}, {2, pairsx2AVX2}},
-		roundPairs: roundPairsAVX2, unpack8: unpack8AVX2, pairs4: pairs4AVX2, pairs8: pairs8AVX2,
+		roundPairs: roundPairsAVX2, unpack8: unpack8AVX2, unpackLevels: unpackLevelsAVX2, pairs4: pairs4AVX2, pairs8: pairs8AVX2,
 		blocks: ksetsAVX2,
 	}
 	panelsAVX512 = panels{
 		codes4:     []tile{{1, codes4x1AVX512}, {2, codes4x2AVX512}, {4, codes4x4AVX512}, {8, codes4x8AVX512}},
 		codes8:     []tile{{1, codes8x1AVX512}, {4, codes8x4AVX512}, {8, codes8x8AVX512}},
+		levels4:    []tile{{1, levels4x1AVX512}},
 		pairs:      []tile{{1, pairsx1AVX512}, {2, pairsx2AVX512}, {4, pairsx4AVX512}, {8, pairsx8AVX512}},
-		roundPairs: roundPairsAVX512, unpack8: unpack8AVX512, pairs4: pairs4AVX512, pairs8: pairs8AVX512,
+		roundPairs: roundPairsAVX512, unpack8: unpack8AVX512, unpackLevels: unpackLevelsAVX512, pairs4: pairs4AVX512, pairs8: pairs8AVX512,
 		blocks: ksetsAVX512,
 	}
 	panelsVNNI = panels{
 		codes4:     []tile{{1, codes4x1VNNI}, {2, codes4x2VNNI}, {4, codes4x4VNNI}, {8, codes4x8VNNI}},
 		codes8:     []tile{{1, codes8x1VNNI}, {4, codes8x4VNNI}, {8, codes8x8VNNI}, {12, codes8x12VNNI}},
+		levels4:    []tile{{1, levels4x1VNNI}},
 		pairs:      panelsAVX512.pairs,
-		roundPairs: roundPairsAVX512, unpack8: unpack8AVX512, pairs4: pairs4AVX512, pairs8: pairs8AVX512,
+		roundPairs: roundPairsAVX512, unpack8: unpack8AVX512, unpackLevels: unpackLevelsAVX512, pairs4: pairs4AVX512, pairs8: pairs8AVX512,
 		blocks: ksetsVNNI,
 	}
 	panelsBF16 = panels{
-		codes4: panelsVNNI.codes4, codes8: panelsVNNI.codes8,
+		codes4: panelsVNNI.codes4, codes8: panelsVNNI.codes8, levels4: panelsVNNI.levels4,
 		pairs:      []tile{{1, pairsx1BF16}, {2, pairsx2BF16}, {4, pairsx4BF16}, {8, pairsx8BF16}, {12, pairsx12BF16}},
 		direct4:    []tile{{1, direct4x1BF16}, {2, direct4x2BF16}, {4, direct4x4BF16}, {8, direct4x8BF16}},
-		roundPairs: roundPairsAVX512, unpack8: unpack8AVX512, pairs4: pairs4AVX512, pairs8: pairs8AVX512,
+		roundPairs: roundPairsAVX512, unpack8: unpack8AVX512, unpackLevels: unpackLevelsAVX512, pairs4: pairs4AVX512, pairs8: pairs8AVX512,
 		blocks: ksetsVNNI,
 	}
 )
@@ -99,7 +102,24 @@ func codes8x8VNNI(p *Product)
 //go:noescape
 func codes8x12VNNI(p *Product)
 
-// These turn 4-bit codes into 8-bit codes; unpack8 is the specification.
+// These are Levels4 for one token; levels4 is the specification.
+
+//go:noescape
+func levels4x1AVX2(p *Product)
+
+//go:noescape
+func levels4x1AVX512(p *Product)
+
+//go:noescape
+func levels4x1VNNI(p *Product)
+
+// These turn 4-bit codes into 8-bit codes or levels; unpack8 and unpackLevels are the specification.
+
+//go:noescape
+func unpackLevelsAVX2(dst, src []byte)
+
+//go:noescape
+func unpackLevelsAVX512(dst, src []byte)
 
 //go:noescape
 func unpack8AVX2(dst, src []byte)

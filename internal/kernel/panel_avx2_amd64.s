@@ -1146,6 +1146,296 @@ nobias:
 	VZEROUPPER
 	RET
 
+// func levels4x1AVX2(p *byte)
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·levels4x1AVX2(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), AX
+	MOVL         $0x00010001, CX
+	VMOVD        CX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x0f0f0f0f, CX
+	VMOVD        CX, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         $0x766a5d4f3f2d1801, CX
+	MOVQ         $0xf1d9c5b5a6998d81, DX
+	VMOVQ        CX, X2
+	VPINSRQ      $0x01, DX, X2, X2
+	VINSERTI128  $0x01, X2, Y2, Y2
+	MOVL         $0x00100010, CX
+	VMOVD        CX, X3
+	VPBROADCASTD X3, Y3
+	MOVQ         (AX), CX
+	MOVQ         224(AX), DX
+	XORQ         BX, BX
+
+panel:
+	MOVQ    88(AX), SI
+	MOVQ    112(AX), DI
+	MOVQ    200(AX), DI
+	ADDQ    BX, DI
+	VPXOR   Y4, Y4, Y4
+	VMOVDQU Y4, (DI)
+	VMOVDQU Y4, 32(DI)
+	VMOVDQU Y4, 64(DI)
+	VMOVDQU Y4, 96(DI)
+	MOVQ    64(AX), DI
+	MOVQ    72(AX), R8
+	XORQ    R9, R9
+	MOVQ    CX, R10
+
+block:
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Y4
+	VPMOVZXBD 8(R12), Y5
+	VPMOVZXBD 16(R12), Y6
+	VPMOVZXBD 24(R12), Y7
+	JMP       offsets
+
+centred:
+	VPBROADCASTD 56(AX), Y4
+	VPBROADCASTD 56(AX), Y5
+	VPBROADCASTD 56(AX), Y6
+	VPBROADCASTD 56(AX), Y7
+
+offsets:
+	VPBROADCASTD (R11), Y8
+	VPMADDWD     Y4, Y8, Y4
+	VPMADDWD     Y5, Y8, Y5
+	VPMADDWD     Y6, Y8, Y6
+	VPMADDWD     Y7, Y8, Y7
+	MOVLQSX      (DI), R11
+
+step:
+	VMOVDQU      (CX), Y8
+	VPAND        Y1, Y8, Y9
+	VPSRLD       $0x04, Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPSHUFB      Y9, Y2, Y9
+	VPSHUFB      Y8, Y2, Y8
+	VPAND        Y1, Y9, Y10
+	VPSRLD       $0x04, Y9, Y9
+	VPAND        Y1, Y9, Y9
+	VPBROADCASTD (SI), Y11
+	VPMADDUBSW   Y11, Y10, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y4, Y4
+	VPMADDUBSW   Y11, Y9, Y9
+	VPMADDWD     Y3, Y9, Y9
+	VPADDD       Y9, Y4, Y4
+	VPAND        Y1, Y8, Y9
+	VPSRLD       $0x04, Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPBROADCASTD 4(SI), Y10
+	VPMADDUBSW   Y10, Y9, Y9
+	VPMADDWD     Y0, Y9, Y9
+	VPADDD       Y9, Y4, Y4
+	VPMADDUBSW   Y10, Y8, Y8
+	VPMADDWD     Y3, Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VMOVDQU      32(CX), Y8
+	VPAND        Y1, Y8, Y9
+	VPSRLD       $0x04, Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPSHUFB      Y9, Y2, Y9
+	VPSHUFB      Y8, Y2, Y8
+	VPAND        Y1, Y9, Y10
+	VPSRLD       $0x04, Y9, Y9
+	VPAND        Y1, Y9, Y9
+	VPBROADCASTD (SI), Y11
+	VPMADDUBSW   Y11, Y10, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   Y11, Y9, Y9
+	VPMADDWD     Y3, Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPAND        Y1, Y8, Y9
+	VPSRLD       $0x04, Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPBROADCASTD 4(SI), Y10
+	VPMADDUBSW   Y10, Y9, Y9
+	VPMADDWD     Y0, Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPMADDUBSW   Y10, Y8, Y8
+	VPMADDWD     Y3, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VMOVDQU      64(CX), Y8
+	VPAND        Y1, Y8, Y9
+	VPSRLD       $0x04, Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPSHUFB      Y9, Y2, Y9
+	VPSHUFB      Y8, Y2, Y8
+	VPAND        Y1, Y9, Y10
+	VPSRLD       $0x04, Y9, Y9
+	VPAND        Y1, Y9, Y9
+	VPBROADCASTD (SI), Y11
+	VPMADDUBSW   Y11, Y10, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y11, Y9, Y9
+	VPMADDWD     Y3, Y9, Y9
+	VPADDD       Y9, Y6, Y6
+	VPAND        Y1, Y8, Y9
+	VPSRLD       $0x04, Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPBROADCASTD 4(SI), Y10
+	VPMADDUBSW   Y10, Y9, Y9
+	VPMADDWD     Y0, Y9, Y9
+	VPADDD       Y9, Y6, Y6
+	VPMADDUBSW   Y10, Y8, Y8
+	VPMADDWD     Y3, Y8, Y8
+	VPADDD       Y8, Y6, Y6
+	VMOVDQU      96(CX), Y8
+	VPAND        Y1, Y8, Y9
+	VPSRLD       $0x04, Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPSHUFB      Y9, Y2, Y9
+	VPSHUFB      Y8, Y2, Y8
+	VPAND        Y1, Y9, Y10
+	VPSRLD       $0x04, Y9, Y9
+	VPAND        Y1, Y9, Y9
+	VPBROADCASTD (SI), Y11
+	VPMADDUBSW   Y11, Y10, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y7, Y7
+	VPMADDUBSW   Y11, Y9, Y9
+	VPMADDWD     Y3, Y9, Y9
+	VPADDD       Y9, Y7, Y7
+	VPAND        Y1, Y8, Y9
+	VPSRLD       $0x04, Y8, Y8
+	VPAND        Y1, Y8, Y8
+	VPBROADCASTD 4(SI), Y10
+	VPMADDUBSW   Y10, Y9, Y9
+	VPMADDWD     Y0, Y9, Y9
+	VPADDD       Y9, Y7, Y7
+	VPMADDUBSW   Y10, Y8, Y8
+	VPMADDWD     Y3, Y8, Y8
+	VPADDD       Y8, Y7, Y7
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, SI
+	DECQ         R11
+	JNZ          step
+	MOVQ         200(AX), R11
+	ADDQ         BX, R11
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R10), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    16(R10), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPMOVZXWD    32(R10), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPMOVZXWD    48(R10), Y11
+	VPSLLD       $0x10, Y11, Y11
+	JMP          scalesdone
+
+scales16:
+	VCVTPH2PS (R10), Y8
+	VCVTPH2PS 16(R10), Y9
+	VCVTPH2PS 32(R10), Y10
+	VCVTPH2PS 48(R10), Y11
+	JMP       scalesdone
+
+scales32:
+	VMOVUPS (R10), Y8
+	VMOVUPS 32(R10), Y9
+	VMOVUPS 64(R10), Y10
+	VMOVUPS 96(R10), Y11
+
+scalesdone:
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y8, Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y9, Y5, Y5
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y10, Y6, Y6
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y11, Y7, Y7
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
+	JZ        nobias
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R12), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD 16(R12), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VPMOVZXWD 32(R12), Y10
+	VPSLLD    $0x10, Y10, Y10
+	VPMOVZXWD 48(R12), Y11
+	VPSLLD    $0x10, Y11, Y11
+	JMP       biasesdone
+
+biases16:
+	VCVTPH2PS (R12), Y8
+	VCVTPH2PS 16(R12), Y9
+	VCVTPH2PS 32(R12), Y10
+	VCVTPH2PS 48(R12), Y11
+	JMP       biasesdone
+
+biases32:
+	VMOVUPS (R12), Y8
+	VMOVUPS 32(R12), Y9
+	VMOVUPS 64(R12), Y10
+	VMOVUPS 96(R12), Y11
+
+biasesdone:
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Y12
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y8, Y12, Y8
+	VSUBPS       Y8, Y4, Y4
+	VMULPS       Y9, Y12, Y8
+	VSUBPS       Y8, Y5, Y5
+	VMULPS       Y10, Y12, Y8
+	VSUBPS       Y8, Y6, Y6
+	VMULPS       Y11, Y12, Y8
+	VSUBPS       Y8, Y7, Y7
+
+nobias:
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Y8
+	VMULPS       Y8, Y4, Y4
+	VADDPS       (R11), Y4, Y4
+	VMOVUPS      Y4, (R11)
+	VMULPS       Y8, Y5, Y5
+	VADDPS       32(R11), Y5, Y5
+	VMOVUPS      Y5, 32(R11)
+	VMULPS       Y8, Y6, Y6
+	VADDPS       64(R11), Y6, Y6
+	VMOVUPS      Y6, 64(R11)
+	VMULPS       Y8, Y7, Y7
+	VADDPS       96(R11), Y7, Y7
+	VMOVUPS      Y7, 96(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
+	JNZ          block
+	ADDQ         $0x00000080, BX
+	DECQ         DX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpack8AVX2(dst []byte, src []byte)
 // Requires: AVX, AVX2
 TEXT ·unpack8AVX2(SB), NOSPLIT, $0-48
@@ -1183,6 +1473,65 @@ loop:
 	VPAND   Y0, Y2, Y2
 	VMOVDQU Y1, 96(AX)
 	VMOVDQU Y2, 224(AX)
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000080, DX
+	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func unpackLevelsAVX2(dst []byte, src []byte)
+// Requires: AVX, AVX2
+TEXT ·unpackLevelsAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         src_len+32(FP), DX
+	MOVL         $0x0f0f0f0f, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $0x766a5d4f3f2d1801, BX
+	MOVQ         $0xf1d9c5b5a6998d81, SI
+	VMOVQ        BX, X1
+	VPINSRQ      $0x01, SI, X1, X1
+	VINSERTI128  $0x01, X1, Y1, Y1
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVDQU (CX), Y3
+	VPAND   Y0, Y3, Y2
+	VPSRLD  $0x04, Y3, Y3
+	VPAND   Y0, Y3, Y3
+	VPSHUFB Y2, Y1, Y2
+	VPSHUFB Y3, Y1, Y3
+	VMOVDQU Y2, (AX)
+	VMOVDQU Y3, 128(AX)
+	VMOVDQU 32(CX), Y3
+	VPAND   Y0, Y3, Y2
+	VPSRLD  $0x04, Y3, Y3
+	VPAND   Y0, Y3, Y3
+	VPSHUFB Y2, Y1, Y2
+	VPSHUFB Y3, Y1, Y3
+	VMOVDQU Y2, 32(AX)
+	VMOVDQU Y3, 160(AX)
+	VMOVDQU 64(CX), Y3
+	VPAND   Y0, Y3, Y2
+	VPSRLD  $0x04, Y3, Y3
+	VPAND   Y0, Y3, Y3
+	VPSHUFB Y2, Y1, Y2
+	VPSHUFB Y3, Y1, Y3
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 192(AX)
+	VMOVDQU 96(CX), Y3
+	VPAND   Y0, Y3, Y2
+	VPSRLD  $0x04, Y3, Y3
+	VPAND   Y0, Y3, Y3
+	VPSHUFB Y2, Y1, Y2
+	VPSHUFB Y3, Y1, Y3
+	VMOVDQU Y2, 96(AX)
+	VMOVDQU Y3, 224(AX)
 	ADDQ    $0x00000080, CX
 	ADDQ    $0x00000100, AX
 	SUBQ    $0x00000080, DX

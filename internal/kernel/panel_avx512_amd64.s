@@ -2041,6 +2041,206 @@ nobias:
 	VZEROUPPER
 	RET
 
+// func levels4x1AVX512(p *byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, CMOV
+TEXT ·levels4x1AVX512(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), AX
+	MOVL         $0x00010001, CX
+	VPBROADCASTD CX, Z0
+	MOVL         $0x0f0f0f0f, CX
+	VPBROADCASTD CX, Z1
+	MOVQ         $0x766a5d4f3f2d1801, CX
+	MOVQ         $0xf1d9c5b5a6998d81, DX
+	VMOVQ        CX, X2
+	VPINSRQ      $0x01, DX, X2, X2
+	VINSERTI128  $0x01, X2, Y2, Y2
+	VINSERTI64X4 $0x01, Y2, Z2, Z2
+	MOVL         $0x00100010, CX
+	VPBROADCASTD CX, Z6
+	MOVQ         (AX), CX
+	MOVQ         224(AX), DX
+	XORQ         BX, BX
+
+panel:
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
+	VPXORD    Z3, Z3, Z3
+	VMOVDQU32 Z3, (DI)
+	VMOVDQU32 Z3, 64(DI)
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
+
+block:
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z7
+	VPMOVZXBD 16(R12), Z8
+	JMP       offsets
+
+centred:
+	VPBROADCASTD 56(AX), Z7
+	VPBROADCASTD 56(AX), Z8
+
+offsets:
+	VPBROADCASTD (R11), Z9
+	VPMADDWD     Z7, Z9, Z7
+	VPMADDWD     Z8, Z9, Z8
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	MOVLQSX      (DI), R11
+
+step:
+	VMOVDQU32    (CX), Z9
+	VPANDD       Z1, Z9, Z10
+	VPSRLD       $0x04, Z9, Z9
+	VPANDD       Z1, Z9, Z9
+	VPSHUFB      Z10, Z2, Z10
+	VPSHUFB      Z9, Z2, Z9
+	VMOVDQU32    64(CX), Z11
+	VPANDD       Z1, Z11, Z12
+	VPSRLD       $0x04, Z11, Z11
+	VPANDD       Z1, Z11, Z11
+	VPSHUFB      Z12, Z2, Z12
+	VPSHUFB      Z11, Z2, Z11
+	VPANDD       Z1, Z10, Z13
+	VPSRLD       $0x04, Z10, Z10
+	VPANDD       Z1, Z10, Z10
+	VPANDD       Z1, Z12, Z14
+	VPSRLD       $0x04, Z12, Z12
+	VPANDD       Z1, Z12, Z12
+	VPBROADCASTD (SI), Z15
+	VPMADDUBSW   Z15, Z13, Z13
+	VPMADDWD     Z0, Z13, Z13
+	VPADDD       Z13, Z7, Z7
+	VPMADDUBSW   Z15, Z10, Z10
+	VPMADDWD     Z6, Z10, Z10
+	VPADDD       Z10, Z7, Z7
+	VPMADDUBSW   Z15, Z14, Z10
+	VPMADDWD     Z0, Z10, Z10
+	VPADDD       Z10, Z8, Z8
+	VPMADDUBSW   Z15, Z12, Z10
+	VPMADDWD     Z6, Z10, Z10
+	VPADDD       Z10, Z8, Z8
+	VPANDD       Z1, Z9, Z10
+	VPSRLD       $0x04, Z9, Z9
+	VPANDD       Z1, Z9, Z9
+	VPANDD       Z1, Z11, Z12
+	VPSRLD       $0x04, Z11, Z11
+	VPANDD       Z1, Z11, Z11
+	VPBROADCASTD 4(SI), Z13
+	VPMADDUBSW   Z13, Z10, Z10
+	VPMADDWD     Z0, Z10, Z10
+	VPADDD       Z10, Z4, Z4
+	VPMADDUBSW   Z13, Z9, Z9
+	VPMADDWD     Z6, Z9, Z9
+	VPADDD       Z9, Z4, Z4
+	VPMADDUBSW   Z13, Z12, Z9
+	VPMADDWD     Z0, Z9, Z9
+	VPADDD       Z9, Z5, Z5
+	VPMADDUBSW   Z13, Z11, Z9
+	VPMADDWD     Z6, Z9, Z9
+	VPADDD       Z9, Z5, Z5
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, SI
+	DECQ         R11
+	JNZ          step
+	VPADDD       Z4, Z7, Z7
+	VPADDD       Z5, Z8, Z8
+	MOVQ         200(AX), R11
+	ADDQ         BX, R11
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R10), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VPMOVZXWD    32(R10), Z10
+	VPSLLD       $0x10, Z10, Z10
+	JMP          scalesdone
+
+scales16:
+	VCVTPH2PS (R10), Z9
+	VCVTPH2PS 32(R10), Z10
+	JMP       scalesdone
+
+scales32:
+	VMOVUPS (R10), Z9
+	VMOVUPS 64(R10), Z10
+
+scalesdone:
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z9, Z7, Z7
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z10, Z8, Z8
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
+	JZ        nobias
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R12), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 32(R12), Z10
+	VPSLLD    $0x10, Z10, Z10
+	JMP       biasesdone
+
+biases16:
+	VCVTPH2PS (R12), Z9
+	VCVTPH2PS 32(R12), Z10
+	JMP       biasesdone
+
+biases32:
+	VMOVUPS (R12), Z9
+	VMOVUPS 64(R12), Z10
+
+biasesdone:
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z11
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z9, Z11, Z9
+	VSUBPS       Z9, Z7, Z7
+	VMULPS       Z10, Z11, Z9
+	VSUBPS       Z9, Z8, Z8
+
+nobias:
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z9
+	VMULPS       Z9, Z7, Z7
+	VADDPS       (R11), Z7, Z7
+	VMOVUPS      Z7, (R11)
+	VMULPS       Z9, Z8, Z8
+	VADDPS       64(R11), Z8, Z8
+	VMOVUPS      Z8, 64(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
+	JNZ          block
+	ADDQ         $0x00000080, BX
+	DECQ         DX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpack8AVX512(dst []byte, src []byte)
 // Requires: AVX, AVX512F
 TEXT ·unpack8AVX512(SB), NOSPLIT, $0-48
@@ -2065,6 +2265,49 @@ loop:
 	VPANDD    Z0, Z2, Z2
 	VMOVDQU32 Z1, 64(AX)
 	VMOVDQU32 Z2, 192(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000080, DX
+	JNZ       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func unpackLevelsAVX512(dst []byte, src []byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512F
+TEXT ·unpackLevelsAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         src_len+32(FP), DX
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z0
+	MOVQ         $0x766a5d4f3f2d1801, BX
+	MOVQ         $0xf1d9c5b5a6998d81, SI
+	VMOVQ        BX, X1
+	VPINSRQ      $0x01, SI, X1, X1
+	VINSERTI128  $0x01, X1, Y1, Y1
+	VINSERTI64X4 $0x01, Y1, Z1, Z1
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVDQU32 (CX), Z3
+	VPANDD    Z0, Z3, Z2
+	VPSRLD    $0x04, Z3, Z3
+	VPANDD    Z0, Z3, Z3
+	VPSHUFB   Z2, Z1, Z2
+	VPSHUFB   Z3, Z1, Z3
+	VMOVDQU32 Z2, (AX)
+	VMOVDQU32 Z3, 128(AX)
+	VMOVDQU32 64(CX), Z3
+	VPANDD    Z0, Z3, Z2
+	VPSRLD    $0x04, Z3, Z3
+	VPANDD    Z0, Z3, Z3
+	VPSHUFB   Z2, Z1, Z2
+	VPSHUFB   Z3, Z1, Z3
+	VMOVDQU32 Z2, 64(AX)
+	VMOVDQU32 Z3, 192(AX)
 	ADDQ      $0x00000080, CX
 	ADDQ      $0x00000100, AX
 	SUBQ      $0x00000080, DX

@@ -18,14 +18,13 @@ func (f Float) At(b []byte, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 }
 
-// codes4 is Codes4 for one token.
-func codes4(p *Product) { integers(p, 1) }
+// codes4, codes8 and levels4 are Codes4, Codes8 and Levels4 for one token.
+func codes4(p *Product)  { integers(p, formCodes4) }
+func codes8(p *Product)  { integers(p, formCodes8) }
+func levels4(p *Product) { integers(p, formLevels4) }
 
-// codes8 is Codes8 for one token.
-func codes8(p *Product) { integers(p, 2) }
-
-// integers multiplies codes by int8; PanelStep columns take so many steps, two of codes of 8 bits.
-func integers(p *Product, steps int) {
+// integers multiplies codes by int8.
+func integers(p *Product, f form) {
 	codes, head := p.Codes, p.Codes
 	for panel := range int(p.Panels) {
 		var y [PanelRows]float32
@@ -41,12 +40,17 @@ func integers(p *Product, steps int) {
 				sums[r] = negative * p.zero(head, r)
 			}
 			for range block.Steps {
-				if x := (*[PanelStep]int8)(acts); steps == 1 {
+				switch x := (*[PanelStep]int8)(acts); f {
+				case formCodes4:
 					add4(&sums, codes, x)
-				} else {
+				case formCodes8:
 					add8(&sums, codes, x)
+				case formLevels4:
+					var wide [2 * StepBytes]byte
+					unpackLevels(wide[:], codes[:StepBytes])
+					add8(&sums, wide[:], x)
 				}
-				codes, acts = codes[steps*StepBytes:], acts[PanelStep:]
+				codes, acts = codes[forms[f].kept:], acts[PanelStep:]
 			}
 			for r, sum := range sums {
 				v := float32(float32(sum) * p.Type.At(head, r))
@@ -147,6 +151,14 @@ func unpack8(dst, src []byte) {
 			dst[i], dst[StepBytes+i] = c&15, c>>4
 		}
 		dst, src = dst[2*StepBytes:], src[StepBytes:]
+	}
+}
+
+// unpackLevels is unpack8 with the codes of levels.
+func unpackLevels(dst, src []byte) {
+	unpack8(dst, src)
+	for i, c := range dst[:2*len(src)] {
+		dst[i] = IQ4Levels[c]
 	}
 }
 

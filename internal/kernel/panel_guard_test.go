@@ -56,6 +56,19 @@ func testPanelGuardPages(t *testing.T) {
 	}
 }
 
+// So do those of codes of levels.
+func TestLevelGuardPages(t *testing.T) {
+	underEach(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(23, 23))
+		for _, tokens := range []int{1, 2, 13} {
+			c := randomLevels(r, tokens, []int{4, 3}, "integer")
+			c.Codes, c.X, c.Y, c.Blocks = moved(t, c.Codes), moved(t, c.X), moved(t, c.Y), moved(t, c.Blocks)
+			c.XScales, c.Sums = moved(t, c.XScales), moved(t, c.Sums)
+			c.Levels4(tokens, moved(t, make([]byte, 2*len(c.Codes))))
+		}
+	})
+}
+
 // So do those of scales in two levels.
 func TestKBlockGuardPages(t *testing.T) { underEach(t, testKBlockGuardPages) }
 

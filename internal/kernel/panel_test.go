@@ -47,6 +47,7 @@ func TestProductOffsets(t *testing.T) {
 type panelCase struct {
 	Product
 	bits           int
+	levels         bool // codes, which are those of IQ4Levels, are kept as their places there
 	k              int
 	codes          []uint8   // [32, k] in the order of columns
 	scales, biases []byte    // [groups, 32] of Type; no biases: 0
@@ -138,7 +139,7 @@ func roundBF16(v float32) float32 {
 func (c *panelCase) lay() {
 	c.Codes = nil
 	per := 4
-	if c.bits <= 4 {
+	if c.bits <= 4 || c.levels {
 		per = 8
 	}
 	at, group := 0, 0
@@ -157,9 +158,16 @@ func (c *panelCase) lay() {
 		for end := at + int(b.Steps)*PanelStep; at < end; at += per {
 			for r := range PanelRows {
 				for j := range 4 {
-					v := c.codes[r*c.k+at+j]
-					if c.bits <= 4 {
-						v |= c.codes[r*c.k+at+4+j] << 4
+					code := func(i int) byte {
+						v := c.codes[r*c.k+at+i]
+						if c.levels {
+							v = byte(slices.Index(IQ4Levels[:], v))
+						}
+						return v
+					}
+					v := code(j)
+					if per == 8 {
+						v |= code(4+j) << 4
 					}
 					c.Codes = append(c.Codes, v)
 				}
@@ -240,13 +248,44 @@ func TestPanelProducts(t *testing.T) {
 	}
 }
 
+// So are those of codes that are kept as places among levels.
+func TestLevelProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 17))
+	was := active
+	t.Cleanup(func() { active = was })
+	for _, steps := range [][]int{{4}, {4, 4, 4}, {3, 1, 16, -7}} {
+		for _, zero := range []string{"symmetric", "integer", "float"} {
+			for _, tokens := range []int{1, 2, 5, 9, 12, 21, 33} {
+				c := randomLevels(r, tokens, steps, zero)
+				testProduct(t, fmt.Sprintf("steps %v, %s, %d tokens", steps, zero, tokens), c, tokens, true)
+			}
+		}
+	}
+}
+
+// randomLevels is randomPanels of such codes.
+func randomLevels(r *rand.Rand, tokens int, steps []int, zero string) *panelCase {
+	c := randomPanels(r, 8, tokens, steps, zero, Float16)
+	c.levels = true
+	for i := range c.codes {
+		c.codes[i] = IQ4Levels[r.IntN(16)]
+	}
+	c.lay()
+	c.asInt8(tokens)
+	return c
+}
+
 func testProduct(t *testing.T, name string, c *panelCase, tokens int, integer bool) {
 	t.Helper()
 	product := func() []float32 {
 		for i := range c.Y {
 			c.Y[i] = 99
 		}
-		multiply(&c.Product, c.bits, integer, tokens)
+		if c.levels {
+			c.Levels4(tokens, make([]byte, 2*len(c.Codes)))
+		} else {
+			multiply(&c.Product, c.bits, integer, tokens)
+		}
 		return slices.Clone(c.Y[:tokens*PanelRows])
 	}
 	active = generic

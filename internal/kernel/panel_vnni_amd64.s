@@ -895,6 +895,170 @@ nobias:
 	VZEROUPPER
 	RET
 
+// func levels4x1VNNI(p *byte)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, CMOV
+TEXT ·levels4x1VNNI(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), AX
+	MOVL         $0x0f0f0f0f, CX
+	VPBROADCASTD CX, Z0
+	MOVQ         $0x766a5d4f3f2d1801, CX
+	MOVQ         $0xf1d9c5b5a6998d81, DX
+	VMOVQ        CX, X1
+	VPINSRQ      $0x01, DX, X1, X1
+	VINSERTI128  $0x01, X1, Y1, Y1
+	VINSERTI64X4 $0x01, Y1, Z1, Z1
+	MOVQ         (AX), CX
+	MOVQ         224(AX), DX
+	XORQ         BX, BX
+
+panel:
+	MOVQ      88(AX), SI
+	MOVQ      112(AX), DI
+	MOVQ      200(AX), DI
+	ADDQ      BX, DI
+	VPXORD    Z2, Z2, Z2
+	VMOVDQU32 Z2, (DI)
+	VMOVDQU32 Z2, 64(DI)
+	MOVQ      64(AX), DI
+	MOVQ      72(AX), R8
+	XORQ      R9, R9
+	MOVQ      CX, R10
+
+block:
+	MOVLQSX   4(DI), R11
+	TESTQ     R11, R11
+	CMOVQNE   CX, R10
+	ANDQ      32(AX), R11
+	ADDQ      R11, CX
+	MOVQ      (R10), R11
+	MOVQ      64(R10), R11
+	MOVQ      144(AX), R11
+	ADDQ      R9, R11
+	MOVQ      40(AX), R12
+	TESTQ     R12, R12
+	JZ        centred
+	ADDQ      R10, R12
+	VPMOVZXBD (R12), Z5
+	VPMOVZXBD 16(R12), Z6
+	JMP       offsets
+
+centred:
+	VPBROADCASTD 56(AX), Z5
+	VPBROADCASTD 56(AX), Z6
+
+offsets:
+	VPBROADCASTD (R11), Z7
+	VPMADDWD     Z5, Z7, Z5
+	VPMADDWD     Z6, Z7, Z6
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	MOVLQSX      (DI), R11
+
+step:
+	VMOVDQU32    (CX), Z7
+	VPANDD       Z0, Z7, Z8
+	VPSRLD       $0x04, Z7, Z7
+	VPANDD       Z0, Z7, Z7
+	VPSHUFB      Z8, Z1, Z8
+	VPSHUFB      Z7, Z1, Z7
+	VMOVDQU32    64(CX), Z9
+	VPANDD       Z0, Z9, Z10
+	VPSRLD       $0x04, Z9, Z9
+	VPANDD       Z0, Z9, Z9
+	VPSHUFB      Z10, Z1, Z10
+	VPSHUFB      Z9, Z1, Z9
+	VPBROADCASTD (SI), Z11
+	VPDPBUSD     Z11, Z8, Z5
+	VPDPBUSD     Z11, Z10, Z6
+	VPBROADCASTD 4(SI), Z8
+	VPDPBUSD     Z8, Z7, Z3
+	VPDPBUSD     Z8, Z9, Z4
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x08, SI
+	DECQ         R11
+	JNZ          step
+	VPADDD       Z3, Z5, Z5
+	VPADDD       Z4, Z6, Z6
+	MOVQ         200(AX), R11
+	ADDQ         BX, R11
+	MOVQ         24(AX), R12
+	CMPQ         R12, $0x01
+	JL           scales32
+	JE           scales16
+	VPMOVZXWD    (R10), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VPMOVZXWD    32(R10), Z8
+	VPSLLD       $0x10, Z8, Z8
+	JMP          scalesdone
+
+scales16:
+	VCVTPH2PS (R10), Z7
+	VCVTPH2PS 32(R10), Z8
+	JMP       scalesdone
+
+scales32:
+	VMOVUPS (R10), Z7
+	VMOVUPS 64(R10), Z8
+
+scalesdone:
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z7, Z5, Z5
+	VCVTDQ2PS Z6, Z6
+	VMULPS    Z8, Z6, Z6
+	MOVQ      48(AX), R12
+	TESTQ     R12, R12
+	JZ        nobias
+	ADDQ      R10, R12
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
+	JL        biases32
+	JE        biases16
+	VPMOVZXWD (R12), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(R12), Z8
+	VPSLLD    $0x10, Z8, Z8
+	JMP       biasesdone
+
+biases16:
+	VCVTPH2PS (R12), Z7
+	VCVTPH2PS 32(R12), Z8
+	JMP       biasesdone
+
+biases32:
+	VMOVUPS (R12), Z7
+	VMOVUPS 64(R12), Z8
+
+biasesdone:
+	MOVQ         144(AX), R12
+	ADDQ         R9, R12
+	VPBROADCASTD (R12), Z9
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z7, Z9, Z7
+	VSUBPS       Z7, Z5, Z5
+	VMULPS       Z8, Z9, Z7
+	VSUBPS       Z7, Z6, Z6
+
+nobias:
+	MOVQ         120(AX), R12
+	ADDQ         R9, R12
+	VBROADCASTSS (R12), Z7
+	VMULPS       Z7, Z5, Z5
+	VADDPS       (R11), Z5, Z5
+	VMOVUPS      Z5, (R11)
+	VMULPS       Z7, Z6, Z6
+	VADDPS       64(R11), Z6, Z6
+	VMOVUPS      Z6, 64(R11)
+	MOVQ         192(AX), R11
+	LEAQ         (R9)(R11*4), R9
+	ADDQ         $0x08, DI
+	DECQ         R8
+	JNZ          block
+	ADDQ         $0x00000080, BX
+	DECQ         DX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func codes8x1VNNI(p *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV
 TEXT ·codes8x1VNNI(SB), NOSPLIT, $0-8

@@ -82,3 +82,22 @@ func (a ISA) Fill(v uint32) Register {
 	VPBROADCASTD(r.AsX(), r)
 	return r
 }
+
+// FillLevels fills a register with the codes that those of four bits stand for in IQ4_NL and IQ4_XS, over and over.
+func (a ISA) FillLevels() Register {
+	lo, hi := GP64(), GP64()
+	MOVQ(U64(0x766a5d4f3f2d1801), lo)
+	MOVQ(U64(0xf1d9c5b5a6998d81), hi)
+	v, w := XMM(), XMM()
+	VMOVQ(lo, v)
+	VPINSRQ(Imm(1), hi, v, w)
+	table := a.Vec()
+	if a.Wide {
+		y := YMM()
+		VINSERTI128(Imm(1), w, w.AsY(), y)
+		VINSERTI64X4(Imm(1), y, y.AsZ(), table)
+	} else {
+		VINSERTI128(Imm(1), w, w.AsY(), table)
+	}
+	return table
+}

@@ -146,7 +146,7 @@ func (x *product) unpacker() {
 		x.highs = x.Fill(0x10101010 * (1<<x.high - 1))
 	}
 	if x.kind.table {
-		x.loadTable()
+		x.table = x.FillLevels()
 	}
 }
 

@@ -67,30 +67,6 @@ func (x *product) addHigh(high Register, quad int, w Register) {
 	VPOR(v, w, w)
 }
 
-// loadTable loads the codes that those of four bits stand for.
-func (x *product) loadTable() {
-	lo, hi := GP64(), GP64()
-	MOVQ(U64(tableLow), lo)
-	MOVQ(U64(tableHigh), hi)
-	v, w := XMM(), XMM()
-	VMOVQ(lo, v)
-	VPINSRQ(Imm(1), hi, v, w)
-	x.table = x.Vec()
-	if x.Wide {
-		y := YMM()
-		VINSERTI128(Imm(1), w, w.AsY(), y)
-		VINSERTI64X4(Imm(1), y, y.AsZ(), x.table)
-	} else {
-		VINSERTI128(Imm(1), w, w.AsY(), x.table)
-	}
-}
-
-// The levels of IQ4_NL and IQ4_XS, more 128.
-const (
-	tableLow  = 0x766a5d4f3f2d1801
-	tableHigh = 0xf1d9c5b5a6998d81
-)
-
 // unpack makes records of codes of 8 bits.
 func unpack(a ISA, k kind) {
 	name := k.name + "Unpack" + a.Name

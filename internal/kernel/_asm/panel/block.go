@@ -65,13 +65,20 @@ func (k *product) finish(acc accumulators, row, head, y Register) {
 	}
 }
 
-// unpack8 turns 4-bit codes into 8-bit codes.
-func unpack8(a ISA) {
-	TEXT("unpack8"+a.Name, NOSPLIT, "func(dst, src []byte)")
-	Doc("unpack8" + a.Name + " turns 4-bit codes into 8-bit codes; unpack8 is the specification.")
+// unpack8 turns 4-bit codes into 8-bit codes, unpackLevels into those that they stand for.
+func unpack8(a ISA)      { unpack(a, "unpack8", "4-bit codes into 8-bit codes", false) }
+func unpackLevels(a ISA) { unpack(a, "unpackLevels", "4-bit codes into levels", true) }
+
+func unpack(a ISA, name, does string, levels bool) {
+	TEXT(name+a.Name, NOSPLIT, "func(dst, src []byte)")
+	Doc(name + a.Name + " turns " + does + "; " + name + " is the specification.")
 	dst, src, n := Load(Param("dst").Base(), GP64()), Load(Param("src").Base(), GP64()), Load(Param("src").Len(), GP64())
 	k := &product{ISA: a}
 	mask := k.constant(0x0f0f0f0f)
+	var table Register
+	if levels {
+		table = k.FillLevels()
+	}
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
 	Label("loop")
@@ -81,6 +88,10 @@ func unpack8(a ISA) {
 		a.And(mask, hi, lo)
 		VPSRLD(Imm(4), hi, hi)
 		a.And(mask, hi, hi)
+		if levels {
+			VPSHUFB(lo, table, lo)
+			VPSHUFB(hi, table, hi)
+		}
 		a.Move(lo, Mem{Base: dst, Disp: part * a.Bytes()})
 		a.Move(hi, Mem{Base: dst, Disp: StepBytes + part*a.Bytes()})
 	}

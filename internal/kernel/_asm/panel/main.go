@@ -23,7 +23,9 @@ func main() {
 			codes4(AVX2, t)
 			codes8(AVX2, t)
 		}
+		levels4(AVX2)
 		unpack8(AVX2)
+		unpackLevels(AVX2)
 	case "avx512":
 		for _, t := range []int{1, 2, 4, 8} {
 			codes4(AVX512, t)
@@ -31,11 +33,14 @@ func main() {
 		for _, t := range []int{1, 4, 8} {
 			codes8(AVX512, t)
 		}
+		levels4(AVX512)
 		unpack8(AVX512)
+		unpackLevels(AVX512)
 	case "vnni":
 		for _, t := range []int{1, 2, 4, 8} {
 			codes4(VNNI, t)
 		}
+		levels4(VNNI)
 		for _, t := range []int{1, 4, 8, 12} {
 			codes8(VNNI, t)
 		}
@@ -73,6 +78,37 @@ func codes4(a ISA, tokens int) {
 			k.multiply(k.second(acc), x, 4, hi)
 		})
 		Fetch(k.p, codes, tokens, 1)
+		ADDQ(U32(StepBytes), codes)
+		x.Advance(8)
+	})
+}
+
+// levels4 multiplies 4-bit codes that stand for levels by the int8 activations of a token.
+func levels4(a ISA) {
+	TEXT("levels4x1"+a.Name, NOSPLIT, "func(p *byte)")
+	Doc("levels4x1" + a.Name + " is Levels4 for one token; levels4 is the specification.")
+	k := begin(a, 1)
+	mask, table := k.constant(0x0f0f0f0f), k.FillLevels()
+	if !a.VNNI {
+		k.nibble, k.sixteens = mask, k.constant(0x00100010)
+	}
+	k.blocks(func(acc accumulators, x Rows, codes Register) {
+		k.together(func(list []lane) {
+			var lo, hi []lane
+			for _, l := range list {
+				h := k.vec()
+				l.v = k.vec()
+				a.Move(Mem{Base: codes, Disp: l.part * a.Bytes()}, h)
+				a.And(mask, h, l.v)
+				VPSRLD(Imm(4), h, h)
+				a.And(mask, h, h)
+				VPSHUFB(l.v, table, l.v)
+				VPSHUFB(h, table, h)
+				lo, hi = append(lo, l), append(hi, lane{l.part, h})
+			}
+			k.multiply(acc, x, 0, lo)
+			k.multiply(k.second(acc), x, 4, hi)
+		})
 		ADDQ(U32(StepBytes), codes)
 		x.Advance(8)
 	})
