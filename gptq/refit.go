@@ -134,11 +134,3 @@ func dot(a, b []float32) float64 {
 	}
 	return sum
 }
-
-// Polish re-fits and descends, so many times.
-func (s *Descent) Polish(rounds int, d safetensors.DType) {
-	for range rounds {
-		s.Refit(d)
-		s.Sweep(3)
-	}
-}

@@ -138,7 +138,7 @@ func (m *Model) resolve(o Options) error {
 			missing = append(missing, t.Name)
 		}
 	}
-	if err := m.heads(o, &missing, used); err != nil {
+	if err := m.heads(o, &missing); err != nil {
 		return err
 	}
 	if len(missing) > 0 {
@@ -262,7 +262,7 @@ func (m *Model) Row(r Role) *Tensor {
 
 // heads decides what embedding and head are. After it, a tied model has no row for the head, and the embedding of a
 // model that stores only the head is found in it.
-func (m *Model) heads(o Options, missing *[]string, used map[string]bool) error {
+func (m *Model) heads(o Options, missing *[]string) error {
 	embed, head := m.Row(Embedding), m.Row(Head)
 	tied := m.Arch.Tied
 	drop := func(r Role) {
