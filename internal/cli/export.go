@@ -209,7 +209,7 @@ func runExport(cmd *cobra.Command, args []string, o *exportOptions) error {
 		o.out = name + "-npu-" + o.scheme
 	}
 	o.out = filepath.Clean(o.out)
-	o.text.defaults(b, &o.graph, m)
+	o.text.defaults(&o.graph, m)
 	if err := o.fits(m); err != nil {
 		return err
 	}

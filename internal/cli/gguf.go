@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -172,7 +171,7 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	r := &convert.GGUFRun{GGUFPlan: plan, Mode: o.mode(), Progress: show.report, Stage: show.stage, Started: o.started(cmd),
 		Loaded: o.loaded(cmd)}
 	r.Check = func(file string) (any, error) {
-		x, err := reopened(cmd.Context(), file)
+		x, err := reopened(file)
 		if err != nil {
 			return nil, err
 		}
@@ -272,7 +271,7 @@ func (o *quantizeOptions) ggufSizes(cmd *cobra.Command, s *convert.GGUFSettings)
 }
 
 // reopened opens a file that was just written as a stranger's. The caller closes the build.
-func reopened(ctx context.Context, file string) (*build.Build, error) {
+func reopened(file string) (*build.Build, error) {
 	f, _, err := openGGUF(file, false)
 	if err != nil {
 		return nil, fmt.Errorf("the output does not open again: %w", err)
