@@ -128,6 +128,10 @@ docs:
 bench: build
 	GO=$(GO) ./scripts/bench.sh
 
+# GGUF files of ours beside llama.cpp's, judged by both programs: make llama LLAMA_CPP=/path/to/bin MODEL=folder TEXT=file CALIB=file
+llama: build
+	$(GO) run ./internal/llamatable -llama "$(LLAMA_CPP)" -model "$(MODEL)" -text "$(TEXT)" -calib "$(CALIB)"
+
 # What methods, groups and grids lose, see the script: MODELS="demo folder" TEXT=file CALIB=file make fidelity
 fidelity: build
 	./scripts/fidelity.sh
