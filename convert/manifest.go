@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"nibble/internal/stage"
 	"os"
 	"path/filepath"
+
+	"nibble/internal/stage"
 )
 
 // partManifest is the file of a part that says what it is a part of and what it holds.

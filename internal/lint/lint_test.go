@@ -85,13 +85,17 @@ func checkFile(t *testing.T, root, path string, documented map[string]bool) {
 	if n := strings.Count(string(raw), "\n"); n > limit {
 		t.Errorf("%s has %d lines, more than %d", name, n, limit)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), path, raw, parser.ParseComments)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, raw, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented[dir] = documented[dir] || file.Doc != nil
-	for _, s := range file.Imports {
+	for i, s := range file.Imports {
 		imported := strings.Trim(s.Path.Value, `"`)
+		if i > 0 && origin(s) != origin(file.Imports[i-1]) && set.Position(s.Pos()).Line == set.Position(file.Imports[i-1].End()).Line+1 {
+			t.Errorf("%s imports %s in a group of others: the standard library, other people's and ours are apart", name, imported)
+		}
 		if rooms := allowed[imported]; rooms != nil && !slices.Contains(rooms, dir) && !test {
 			t.Errorf("%s imports %s, which only %v may", name, imported, rooms)
 		}
@@ -121,4 +125,16 @@ func checkFile(t *testing.T, root, path string, documented map[string]bool) {
 		}
 		return true
 	})
+}
+
+// origin says whose a package is.
+func origin(s *ast.ImportSpec) string {
+	first, _, _ := strings.Cut(strings.Trim(s.Path.Value, `"`), "/")
+	switch {
+	case first == "nibble":
+		return first
+	case strings.Contains(first, "."):
+		return "others"
+	}
+	return "standard"
 }
