@@ -46,6 +46,11 @@ func (f *Forward) Ropes() (list []*Rope) {
 	return list
 }
 
+// Stretches reports whether the angles of a rotary embedding stretch with the sequence, which may then be longer than MaxPositions.
+func (f *Forward) Stretches() bool {
+	return slices.ContainsFunc(f.Ropes(), func(r *Rope) bool { return r.Type == "dynamic" })
+}
+
 // Activation is the function in the MLP.
 type Activation uint8
 

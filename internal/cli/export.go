@@ -174,7 +174,7 @@ func (o *exportOptions) open(args []string) (b *build.Build, name string, err er
 
 // fits refuses contexts that the model is not made for, or that the memory does not hold.
 func (o *exportOptions) fits(m *npu.Model) error {
-	if o.graph.Context > m.MaxPositions && !stretches(m.Architecture) {
+	if o.graph.Context > m.MaxPositions && !m.Stretches() {
 		return usagef("--context %d: the model is made for %d tokens; --context %d is the longest that fits", o.graph.Context, m.MaxPositions, m.MaxPositions)
 	}
 	need := func(context int) int64 {

@@ -18,7 +18,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"nibble/build"
-	"nibble/hf"
 	"nibble/internal/kernel"
 	"nibble/runtime"
 	"nibble/tokenizer"
@@ -175,22 +174,8 @@ func (x *runner) language() error {
 		return coded{fmt.Errorf("%s: the tokenizer has %d tokens, the model's embedding %d rows: they do not belong together; restore the tokenizer of this model",
 			x.name, t.Size(), x.Width()), exitInput}
 	}
-	const probe = "a"
-	plain, err := t.Encode(probe, false)
-	if err != nil {
-		return inputError(err)
-	}
-	whole, err := t.Encode(probe, true)
-	if err != nil {
-		return inputError(err)
-	}
 	x.tokenizer = t
-	for i := 0; i+len(plain) <= len(whole); i++ {
-		if slices.Equal(whole[i:i+len(plain)], plain) {
-			x.front = whole[:i]
-			break
-		}
-	}
+	x.front, _ = t.Around()
 	return nil
 }
 
@@ -262,7 +247,7 @@ func (r *running) fit(cmd *cobra.Command, context int, models ...*runner) error 
 	var weights int64
 	for _, x := range models {
 		weights += x.Bytes()
-		if limit := x.Limit(); context > limit && !stretches(x.Arch) {
+		if limit := x.Limit(); context > limit && !x.Arch.Stretches() {
 			return usagef("--context %d: %s is made for %d tokens; --context %d is the longest that fits", context, x.name, limit, limit)
 		}
 	}
@@ -281,16 +266,6 @@ func (r *running) fit(cmd *cobra.Command, context int, models ...*runner) error 
 			megabytes(caches(context)), context)
 	}
 	return nil
-}
-
-// stretches reports whether a model takes more tokens than it was made for.
-func stretches(a *hf.Architecture) bool {
-	for _, b := range a.Blocks {
-		if b.Rope != nil && b.Rope.Type == "dynamic" {
-			return true
-		}
-	}
-	return false
 }
 
 // fitting returns the longest context, up to limit, whose caches need at most room bytes.
