@@ -60,7 +60,7 @@ func TestTargets(t *testing.T) {
 		rules[m[1]] = true
 	}
 	phony := regexp.MustCompile(`(?m)^\.PHONY:(.*)$`).FindStringSubmatch(makefile)
-	for _, name := range strings.Fields(phony[1]) {
+	for name := range strings.FieldsSeq(phony[1]) {
 		if !rules[name] {
 			t.Errorf("no rule makes %s", name)
 		}
