@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"nibble/gptq"
+	"nibble/internal/kernel"
 	"nibble/internal/linalg"
 	"nibble/quant"
 )
@@ -113,7 +114,7 @@ func (f *feedback) try(m *quant.Matrix, w []float32, bits, trial int) *gptq.Desc
 	factor := ends[0] + float64((ends[1]-ends[0])*(float64(trial)+0.5)/trials)
 	f.hessian.Solve(m, w, func(m *quant.Matrix, w, _ []float32) {
 		for i := range m.N {
-			lo, hi := quant.Extremes(w[i*m.K : (i+1)*m.K])
+			lo, hi := kernel.Extremes(w[i*m.K : (i+1)*m.K])
 			m.Scales[i] = channel(bits, float32(float64(max(-lo, hi))*factor))
 		}
 	})
