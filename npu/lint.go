@@ -60,9 +60,6 @@ func LintFile(path string) ([]Finding, error) {
 	return l.run(), nil
 }
 
-// Lint looks at a model whose external data are not at hand.
-func Lint(m *onnx.Model) []Finding { return newLinter(m).run() }
-
 // Lint looks at all graphs of an export.
 func (x *Export) Lint(dir string) (all []Finding, err error) {
 	for _, f := range x.Files {
