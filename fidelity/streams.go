@@ -38,7 +38,7 @@ func StreamBytes(changes, tokens, hidden int) int64 {
 	return 4 * int64(changes+2) * int64(tokens) * int64(hidden)
 }
 
-// NewStreams embeds the sequences.
+// NewStreams embeds the sequences: their residual streams, 4·hidden bytes a token, are in memory until Close.
 func NewStreams(b *build.Build, ids [][]int32, threads int) (*Streams, error) {
 	s := &Streams{ids: ids, hidden: b.Arch.Hidden, threads: max(threads, 1), base: make([]stream, len(ids))}
 	var err error

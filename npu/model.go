@@ -44,7 +44,8 @@ type block struct {
 // ErrUnsupported is the cause where a model cannot be a graph.
 var ErrUnsupported = errors.New("not supported by this export")
 
-// NewModel looks at a checkpoint.
+// NewModel takes a checkpoint in float, of which it reads the vectors; matrices are read when they are needed. The error wraps
+// ErrUnsupported where the model cannot be a graph.
 func NewModel(b *build.Build) (*Model, error) {
 	a := b.Arch
 	refuse := func(why string) error { return fmt.Errorf("npu: %s: %w: %s", a.Name, ErrUnsupported, why) }

@@ -80,7 +80,8 @@ type Config struct {
 	CPUs    []int // processors to which the threads are pinned, in turn; none: where the system puts them
 }
 
-// Load reads the weights of a build.
+// Load reads the weights of a build into memory of its own; the build may be closed then. A build with defects, without a tensor that its
+// architecture has, or of an architecture that cannot run is an error. The caller closes the model.
 func Load(b *build.Build, c Config) (*Model, error) {
 	m, err := newModel(b, c.Mode)
 	if err != nil {
@@ -106,7 +107,7 @@ func newModel(b *build.Build, mode Mode) (*Model, error) {
 	case b.Arch.Refused != nil:
 		return nil, b.Arch.Refused
 	case len(b.Missing) > 0:
-		return nil, fmt.Errorf("runtime: %s is missing", b.Missing[0])
+		return nil, fmt.Errorf("runtime: %s: %s is missing", b.In(b.Folder.Weights), b.Missing[0])
 	}
 	m := &Model{Arch: b.Arch, Mode: mode, layers: make([]layer, b.Arch.Layers), ropes: b.Arch.Ropes()}
 	for i := range m.layers {

@@ -18,7 +18,7 @@ const (
 
 var errUnsupported = errors.New("not supported")
 
-// FromJSON reads a tokenizer.json.
+// FromJSON reads a tokenizer.json. An error names the component that is wrong or not supported.
 func FromJSON(raw []byte) (*Tokenizer, error) {
 	t, err := fromJSON(raw)
 	if err != nil {
