@@ -135,10 +135,7 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		return printExpansion(cmd, o, x, nil, nil)
 	}
 	o.out = filepath.Clean(o.out)
-	mode := stage.Restart // there is nothing to resume
-	if o.overwrite {
-		mode = stage.Overwrite
-	}
+	mode := stage.Anew(o.overwrite)
 	if err := stage.Check(o.out, b.Path, mode); err != nil {
 		return err
 	}

@@ -213,10 +213,7 @@ func runExport(cmd *cobra.Command, args []string, o *exportOptions) error {
 	if err := o.fits(m); err != nil {
 		return err
 	}
-	mode := stage.Restart
-	if o.overwrite {
-		mode = stage.Overwrite
-	}
+	mode := stage.Anew(o.overwrite)
 	if err := stage.Check(o.out, b.Path, mode); err != nil {
 		return err
 	}

@@ -200,11 +200,7 @@ func (o *quantizeOptions) imatrix(cmd *cobra.Command, b *build.Build, s convert.
 	case o.out != "" || o.dry || o.resume || o.gguf.imatrix != "":
 		return usagef("--write-imatrix writes no model: leave --output, --dry-run, --resume and --imatrix out")
 	}
-	mode := stage.Restart
-	if o.overwrite {
-		mode = stage.Overwrite
-	}
-	if err := stage.CheckFiles(out, nil, b.Path, mode); err != nil {
+	if err := stage.CheckFiles(out, nil, b.Path, stage.Anew(o.overwrite)); err != nil {
 		return err
 	}
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, nil, nil)
