@@ -166,7 +166,7 @@ func inspect(b *build.Build, name string) *inspection {
 		case t.Source == "" && l == nil: // a defect, or missing: among the findings
 		case t.Source == "":
 			in.Matrices = append(in.Matrices, quantized(b, t, l))
-		case t.Role.Linear() || t.Role == hf.Head || t.Role == hf.Embedding:
+		case t.Role.Matrix():
 			in.Matrices = append(in.Matrices, matrix{Name: t.Module(), Role: t.Role.String(), Shape: t.Shape, DType: x.DType.String(), Bytes: bytes})
 		default:
 			in.Others = append(in.Others, other{t.Name, t.Role.String(), t.Shape, x.DType.String(), bytes})
