@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 FUZZ    ?= 1s
 TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
-RACE    = ./convert ./fidelity ./internal/linalg ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
+RACE    = ./convert ./fidelity ./internal/linalg ./internal/parallel ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
 .PHONY: build generate test demo race purego kernels amx oracle manifests arm64 fused fuzz-short faults scale levels lint interop browser docs bench bench-go bench-model llama fidelity dist ci
 

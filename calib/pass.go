@@ -3,13 +3,12 @@ package calib
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"nibble/build"
 	"nibble/hf"
 	"nibble/internal/kernel"
 	"nibble/internal/mmap"
+	"nibble/internal/parallel"
 	"nibble/quant"
 	"nibble/runtime"
 )
@@ -142,32 +141,9 @@ func (p *Pass) finite(h []float32, sequence, layer int, stage string) error {
 	return nil
 }
 
-// parallel runs f for the numbers below n on all threads, each with a lane, and returns the error of the lowest that failed.
+// parallel runs f for the numbers below n on all threads, each with a lane; see [parallel.Each].
 func (p *Pass) parallel(ctx context.Context, n int, f func(x *runtime.Lane, i int) error) error {
-	errs := make([]error, n)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(max(p.Threads, 1), n) {
-		wg.Go(func() {
-			x := p.stages.Lane()
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n || ctx.Err() != nil {
-					return
-				}
-				if errs[i] = f(x, i); errs[i] != nil {
-					next.Store(int64(n))
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return parallel.With(ctx, n, p.Threads, p.stages.Lane, f)
 }
 
 // sequences is parallel over the sequences, the longest first would be of no use: they are about equally long.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"nibble/build"
+	"nibble/internal/parallel"
 	"nibble/quant"
 	"nibble/runtime"
 )
@@ -80,26 +80,9 @@ func (s *Streams) ChangeHead(b *build.Build, embeds bool) error {
 	return err
 }
 
-// parallel runs f for the numbers below n on all threads, each with a lane, and returns the error of the lowest that failed.
+// parallel runs f for the numbers below n on all threads, each with a lane; see [parallel.Each].
 func (s *Streams) parallel(ctx context.Context, n int, f func(x *runtime.Lane, i int) error) error {
-	errs := make([]error, n)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(s.threads, n) {
-		wg.Go(func() {
-			x := s.stages.Lane()
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				errs[i] = f(x, i)
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return parallel.With(ctx, n, s.threads, s.stages.Lane, f)
 }
 
 // fork returns what the present layer makes of the stream before it.

@@ -1,11 +1,13 @@
 package npu
 
 import (
+	"context"
 	"slices"
 
 	"nibble/gptq"
 	"nibble/internal/kernel"
 	"nibble/internal/linalg"
+	"nibble/internal/parallel"
 	"nibble/quant"
 )
 
@@ -81,7 +83,7 @@ func (f *feedback) round(p *Param, bits int) error {
 	k := p.from.k
 	r := &rounded{make([]int8, p.from.n*k), make([]float32, p.from.n)}
 	f.made[rounding{p.Name, bits}] = r
-	return parallel((p.from.n+stripRows-1)/stripRows, f.threads, func(i int) error {
+	return parallel.Each(context.Background(), (p.from.n+stripRows-1)/stripRows, f.threads, func(i int) error {
 		row := i * stripRows
 		count := min(stripRows, p.from.n-row)
 		w := make([]float32, count*k)
