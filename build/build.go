@@ -109,6 +109,15 @@ func (b *Build) shapes() error {
 	return nil
 }
 
+// Bytes returns what the tensors of a quantized linear take.
+func (b *Build) Bytes(l quant.Linear) (n int64) {
+	for _, name := range l.Tensors() {
+		t, _ := b.Set.Lookup(name)
+		n += t.Bytes()
+	}
+	return n
+}
+
 // quantization finds the options of a quantized checkpoint: in config.json, or in the file that older tools wrote.
 func quantization(f *hf.Folder) (options []byte, legacy bool, err error) {
 	if f.Config != nil {

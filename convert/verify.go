@@ -78,10 +78,7 @@ func VerifySizes(b *build.Build, r *Report) (all []Deviation) {
 	wrong := func(name, format string, args ...any) {
 		all = append(all, Deviation{name, fmt.Sprintf(format, args...)})
 	}
-	var bytes, quantized int64
-	for _, t := range b.Set.Tensors() {
-		bytes += t.Bytes()
-	}
+	bytes, quantized := b.Set.Bytes(), int64(0)
 	for i := range r.Tensors {
 		t := &r.Tensors[i]
 		n := int64(1)

@@ -154,9 +154,7 @@ func inspect(b *build.Build, name string) *inspection {
 	for _, f := range b.Stored() {
 		in.Files = append(in.Files, inspectedFile{f.Name, f.Size, f.Tensors})
 	}
-	for _, t := range b.Set.Tensors() {
-		in.Bytes += t.Bytes()
-	}
+	in.Bytes = b.Set.Bytes()
 	for i := range b.Tensors {
 		t := &b.Tensors[i]
 		in.Parameters += t.Elements()
@@ -191,10 +189,7 @@ func quantized(b *build.Build, t *hf.Tensor, l quant.Linear) matrix {
 		name := l.Tensors()[0]
 		m.DType = name[strings.LastIndexByte(name, '.')+1:]
 	}
-	for _, name := range l.Tensors() {
-		x, _ := b.Set.Lookup(name)
-		m.Bytes += x.Bytes()
-	}
+	m.Bytes = b.Bytes(l)
 	return m
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +18,7 @@ import (
 
 	"nibble/build"
 	"nibble/internal/kernel"
+	"nibble/internal/machine"
 	"nibble/runtime"
 	"nibble/tokenizer"
 )
@@ -79,36 +79,15 @@ func (r *running) check() error {
 		return coded{fmt.Errorf("NIBBLE_KERNEL: %w", err), exitUsage}
 	}
 	var err error
-	if r.cpu, err = processors(r.cpus); err != nil {
-		return usagef("--cpus: %w", err)
+	if r.cpus != "" {
+		if r.cpu, err = machine.ParseCPUs(r.cpus); err != nil {
+			return usagef("--cpus: %w", err)
+		}
 	}
 	if r.context < 0 {
 		return usagef("--context %d: want a number of tokens, or 0 for the default", r.context)
 	}
 	return nil
-}
-
-// processors reads a list like 0-3,8.
-func processors(list string) (cpus []int, err error) {
-	if list == "" {
-		return nil, nil
-	}
-	const most = 1 << 13
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		lo, err := strconv.Atoi(from)
-		hi := lo
-		if err == nil && isRange {
-			hi, err = strconv.Atoi(to)
-		}
-		if err != nil || lo < 0 || hi < lo || hi >= most {
-			return nil, fmt.Errorf("%q in %q: want a processor or a range, as in 0-3,8", part, list)
-		}
-		for cpu := lo; cpu <= hi; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
 }
 
 // names lists the keys of a table of flag values.
