@@ -73,6 +73,9 @@ func (b *Build) open(f *hf.Folder, set *safetensors.Set, options []byte, o hf.Op
 	if b.Model, err = hf.Open(f, set, o); err != nil {
 		return err
 	}
+	if r, ok := b.Reader.(interface{ Warnings() []string }); ok {
+		b.Notes = append(b.Notes, r.Warnings()...)
+	}
 	for _, m := range modules {
 		l, err := b.Reader.Open(m, set)
 		var d *quant.Defect
