@@ -20,7 +20,7 @@ func NewSolver(s quant.Spec) (quant.Solver, error) {
 	switch s.Method {
 	case quant.RTN:
 		solve = func(_ *kernel.Trials, codes []uint8, w, _ []float32) (float32, float32) {
-			lo, hi := quant.Extremes(w)
+			lo, hi := kernel.Extremes(w)
 			return encodeAt(codes, w, grid(spanOf(lo, hi)/15, lo, s.Scale))
 		}
 	case quant.Shrink:
@@ -89,7 +89,7 @@ func encodeAt(codes []uint8, w []float32, g Grid) (scale, bias float32) {
 //
 // Factors that kernel.Trials proves to be worse than another are not tried.
 func shrinkGroup(t *kernel.Trials, codes []uint8, w []float32, d safetensors.DType) (scale, bias float32) {
-	lo, hi := quant.Extremes(w)
+	lo, hi := kernel.Extremes(w)
 	span := spanOf(lo, hi)
 	t.Reset()
 	for _, f := range [...]float64{1, 0.98, 0.96, 0.94, 0.92, 0.90, 0.88, 0.85} {
@@ -136,7 +136,7 @@ var rule = kernel.NewRule(len(factors)*len(factors), func(i int) (r, p, den floa
 
 // search is SearchGroup. Candidates that kernel.Trials proves to be worse than another are not tried.
 func search(trials *kernel.Trials, w, d []float32, t safetensors.DType) Grid {
-	lo, hi := quant.Extremes(w)
+	lo, hi := kernel.Extremes(w)
 	c, h := float32(hi/2)+float32(lo/2), float32(hi/2)-float32(lo/2)
 	var best Grid
 	least := math.Inf(1)

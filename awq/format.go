@@ -105,14 +105,14 @@ func packColumns(dst []byte, codes []uint8, n, k int) {
 	for c := range n / 8 {
 		kernel.Weave(words[4*c*k:], codes[8*c*k:], k)
 	}
-	quant.Transpose32(dst, words, n/8, k)
+	kernel.Transpose32(dst, words, n/8, k)
 }
 
 // unpackColumns is the inverse of packColumns.
 func unpackColumns(codes []uint8, src []byte, n, k int) {
 	b, words := quant.Borrow(n * k / 2)
 	defer b.Return()
-	quant.Transpose32(words, src, k, n/8)
+	kernel.Transpose32(words, src, k, n/8)
 	for c := range n / 8 {
 		kernel.Unweave(codes[8*c*k:], words[4*c*k:], k)
 	}

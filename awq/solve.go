@@ -49,7 +49,7 @@ func NewSolver(s quant.Spec) (quant.Solver, error) {
 
 // span returns the group's extremes, 0 included.
 func span(w []float32) (lo, hi float32) {
-	lo, hi = quant.Extremes(w)
+	lo, hi = kernel.Extremes(w)
 	return min(lo, 0), max(hi, 0)
 }
 

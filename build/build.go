@@ -73,6 +73,9 @@ func (b *Build) open(f *hf.Folder, set *safetensors.Set, options []byte, o hf.Op
 	if b.Model, err = hf.Open(f, set, o); err != nil {
 		return err
 	}
+	if r, ok := b.Reader.(interface{ Warnings() []string }); ok {
+		b.Notes = append(b.Notes, r.Warnings()...)
+	}
 	for _, m := range modules {
 		l, err := b.Reader.Open(m, set)
 		var d *quant.Defect
@@ -107,6 +110,15 @@ func (b *Build) shapes() error {
 		}
 	}
 	return nil
+}
+
+// Bytes returns what the tensors of a quantized linear take.
+func (b *Build) Bytes(l quant.Linear) (n int64) {
+	for _, name := range l.Tensors() {
+		t, _ := b.Set.Lookup(name)
+		n += t.Bytes()
+	}
+	return n
 }
 
 // quantization finds the options of a quantized checkpoint: in config.json, or in the file that older tools wrote.

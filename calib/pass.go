@@ -3,13 +3,12 @@ package calib
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"nibble/build"
 	"nibble/hf"
 	"nibble/internal/kernel"
 	"nibble/internal/mmap"
+	"nibble/internal/parallel"
 	"nibble/quant"
 	"nibble/runtime"
 )
@@ -78,9 +77,10 @@ func sizes(a *hf.Architecture) (hidden, attention, width int) {
 }
 
 // Space returns the bytes that the files of a pass over so many tokens take.
-func Space(a *hf.Architecture, tokens int, drift bool) int64 {
-	d, q, f := sizes(a)
-	n := int64(tokens) * int64(10*d+2*q+2*f)
+func Space(a *hf.Architecture, tokens int, drift bool) (n int64) {
+	for _, size := range tokenBytes(a) {
+		n += int64(tokens) * int64(size)
+	}
 	if drift {
 		n *= 2
 	}
@@ -97,19 +97,14 @@ func NewPass(b *build.Build, ids [][]int32, c PassConfig) (*Pass, error) {
 	if p.stages, err = runtime.OpenStages(b, c.Mode, c.Threads); err != nil {
 		return nil, err
 	}
-	d, q, f := sizes(b.Arch)
-	regions := []region{{&p.h, "h0", 4 * d}, {&p.next, "h1", 4 * d}, {&p.x, "x", 2 * d}, {&p.ctx, "context", 2 * q}, {&p.act, "act", 2 * f}}
-	if c.Drift {
-		o := new(float)
-		p.float = o
-		regions = append(regions, region{&o.h, "float-h0", 4 * d}, region{&o.next, "float-h1", 4 * d}, region{&o.x, "float-x", 2 * d},
-			region{&o.ctx, "float-context", 2 * q}, region{&o.act, "float-act", 2 * f})
+	err = p.open("", &p.h, &p.next, &p.x, &p.ctx, &p.act)
+	if err == nil && c.Drift {
+		p.float = new(float)
+		err = p.open(floatPrefix, &p.float.h, &p.float.next, &p.float.x, &p.float.ctx, &p.float.act)
 	}
-	for _, r := range regions {
-		if err := p.open(r); err != nil {
-			p.Close()
-			return nil, fmt.Errorf("calib: the activations of %d tokens take %d MB in %s: %w", p.Tokens(), Space(b.Arch, p.Tokens(), c.Drift)/1e6, c.Dir, err)
-		}
+	if err != nil {
+		p.Close()
+		return nil, fmt.Errorf("calib: the activations of %d tokens take %d MB in %s: %w", p.Tokens(), Space(b.Arch, p.Tokens(), c.Drift)/1e6, c.Dir, err)
 	}
 	if c.Layer%2 == 1 {
 		p.swap()
@@ -146,32 +141,9 @@ func (p *Pass) finite(h []float32, sequence, layer int, stage string) error {
 	return nil
 }
 
-// parallel runs f for the numbers below n on all threads, each with a lane, and returns the error of the lowest that failed.
+// parallel runs f for the numbers below n on all threads, each with a lane; see [parallel.Each].
 func (p *Pass) parallel(ctx context.Context, n int, f func(x *runtime.Lane, i int) error) error {
-	errs := make([]error, n)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(max(p.Threads, 1), n) {
-		wg.Go(func() {
-			x := p.stages.Lane()
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n || ctx.Err() != nil {
-					return
-				}
-				if errs[i] = f(x, i); errs[i] != nil {
-					next.Store(int64(n))
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return parallel.With(ctx, n, p.Threads, p.stages.Lane, f)
 }
 
 // sequences is parallel over the sequences, the longest first would be of no use: they are about equally long.

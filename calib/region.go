@@ -6,31 +6,39 @@ import (
 	"os"
 	"path/filepath"
 
+	"nibble/hf"
 	"nibble/internal/mmap"
 )
 
-// region is a file of a pass, with the bytes that a token takes in it.
-type region struct {
-	to   **mmap.Region
-	name string
-	size int
+// names are those of a pass's files; the float model's have floatPrefix before them.
+var names = [...]string{"h0", "h1", "x", "context", "act"}
+
+const floatPrefix = "float-"
+
+// tokenBytes returns what a token takes in each of the files.
+func tokenBytes(a *hf.Architecture) [len(names)]int {
+	d, q, f := sizes(a)
+	return [...]int{4 * d, 4 * d, 2 * d, 2 * q, 2 * f}
 }
 
-// open makes a file, or opens what an earlier run left.
-func (p *Pass) open(r region) error {
-	size := int64(p.Tokens()) * int64(r.size)
-	err := fs.ErrNotExist
-	if p.Resume {
-		*r.to, err = mmap.Reopen(p.file(r.name), size)
+// open makes the files, or opens what an earlier run left.
+func (p *Pass) open(prefix string, to ...**mmap.Region) error {
+	for i, size := range tokenBytes(p.src.Arch) {
+		name, size := prefix+names[i], int64(p.Tokens())*int64(size)
+		err := fs.ErrNotExist
+		if p.Resume {
+			*to[i], err = mmap.Reopen(p.file(name), size)
+		}
+		if err != nil {
+			*to[i], err = mmap.Create(p.file(name), size)
+		}
+		if err != nil {
+			return err
+		}
+		p.regions = append(p.regions, *to[i])
+		p.names = append(p.names, name)
 	}
-	if err != nil {
-		*r.to, err = mmap.Create(p.file(r.name), size)
-	}
-	if err == nil {
-		p.regions = append(p.regions, *r.to)
-		p.names = append(p.names, r.name)
-	}
-	return err
+	return nil
 }
 
 // swap exchanges the residual streams before and behind a layer, as every layer does at its end.
@@ -78,8 +86,8 @@ func (p *Pass) Close() error {
 // RemoveActivations removes the files that Leave has kept in a folder, where no pass goes on with them.
 func RemoveActivations(dir string) error {
 	var errs []error
-	for _, prefix := range []string{"", "float-"} {
-		for _, name := range []string{"h0", "h1", "x", "context", "act"} {
+	for _, prefix := range []string{"", floatPrefix} {
+		for _, name := range names {
 			if err := os.Remove(activations(dir, prefix+name)); !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"nibble/awq"
 	"nibble/gptq"
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -139,7 +140,7 @@ func (f Format) Pack(s quant.Spec, _ quant.Options, m *quant.Matrix, row0, n int
 	if s.Zero == quant.Integer {
 		z := m.ZeroStreams() // [groups, words]
 		p = make([]byte, len(z))
-		quant.Transpose32(p, z, m.Groups(), words(m.N, m.Bits))
+		kernel.Transpose32(p, z, m.Groups(), words(m.N, m.Bits))
 		if err := put(zeroPoint, int64(row0*m.Bits/8*m.Groups()), p); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -205,7 +206,7 @@ func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
 		return nil, err
 	}
 	z := make([]byte, len(p))
-	quant.Transpose32(z, p, words(rows, m.Bits), l.groups)
+	kernel.Transpose32(z, p, words(rows, m.Bits), l.groups)
 	m.SetZeroStreams(z)
 	return m, nil
 }

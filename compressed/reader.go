@@ -3,6 +3,7 @@ package compressed
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func Open(config []byte) (quant.Reader, error) {
 		r.add(&r.ignore, name, nil)
 	}
 	var names, patterns, classes []target
-	for _, key := range sorted(c.Groups) {
+	for _, key := range slices.Sorted(maps.Keys(c.Groups)) {
 		g := c.Groups[key]
 		if g.Weights == nil {
 			continue // activations only, such as a quantized cache
@@ -90,15 +91,6 @@ func Open(config []byte) (quant.Reader, error) {
 	}
 	r.targets = slices.Concat(names, patterns, classes)
 	return r, nil
-}
-
-func sorted[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // add appends a name, or a pattern behind "re:", which is anchored at the start. A pattern in Python syntax that Go's

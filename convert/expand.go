@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/quant"
 	"nibble/safetensors"
@@ -94,8 +93,7 @@ func (x *Expansion) run(ctx context.Context, dir *stage.Dir, progress Progress, 
 
 // decoded reports whether a float tensor may be what was made of blocks in a GGUF file.
 func (x *Expansion) decoded(p *piece) bool {
-	r := p.tensor.Role
-	return x.Build.Origin != nil && (r.Linear() || r == hf.Head || r == hf.Embedding)
+	return x.Build.Origin != nil && p.tensor.Role.Matrix()
 }
 
 // measure compares a matrix that was decoded with the original.

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+
 	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/safetensors"
-	"os"
-	"path/filepath"
 )
 
 // File is one file of an output.

@@ -39,11 +39,7 @@ func (x *Imatrix) Write(ctx context.Context, out string, overwrite bool) (int, e
 	if x.Loaded != nil {
 		x.Loaded(sequences)
 	}
-	mode := stage.Restart
-	if overwrite {
-		mode = stage.Overwrite
-	}
-	dir, _, err := stage.Open(out, mode)
+	dir, _, err := stage.Open(out, stage.Anew(overwrite))
 	if err != nil {
 		return 0, err
 	}

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"nibble/internal/stage"
 	"os"
 	"path/filepath"
+
+	"nibble/internal/stage"
 )
 
 // partManifest is the file of a part that says what it is a part of and what it holds.
@@ -61,22 +62,30 @@ func readManifest(dir string) (*manifest, error) {
 }
 
 func parseManifest(raw []byte) (*manifest, error) {
-	if len(raw) > maxManifest {
-		return nil, fmt.Errorf("more than %d bytes", maxManifest)
-	}
 	m := new(manifest)
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(m); err != nil {
+	if err := decodeOwn(raw, maxManifest, m); err != nil {
 		return nil, err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the object")
 	}
 	if m.Parts < 1 || m.Parts > MaxParts || m.Part < 0 || m.Part >= m.Parts {
 		return nil, fmt.Errorf("part %d of %d", m.Part, m.Parts)
 	}
 	return m, nil
+}
+
+// decodeOwn reads one JSON object of at most so many bytes, which this program has written: it has no keys but those of v.
+func decodeOwn(raw []byte, most int, v any) error {
+	if len(raw) > most {
+		return fmt.Errorf("more than %d bytes", most)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return fmt.Errorf("something follows the object, at byte %d", dec.InputOffset())
+	}
+	return nil
 }
 
 // fits refuses a part of another plan, or by another version.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,7 +111,7 @@ func (p *Plan) divide(part Part) *share {
 		}
 	}
 	of, before := map[int]int{}, int64(0) // part by unit
-	for _, u := range sorted(efforts) {
+	for _, u := range slices.Sorted(maps.Keys(efforts)) {
 		middle := before + efforts[u]/2
 		of[u] = int(float64(middle) / float64(max(all, 1)) * float64(part.Count))
 		before += efforts[u]
@@ -130,15 +131,6 @@ func (p *Plan) divide(part Part) *share {
 		}
 	}
 	return s
-}
-
-func sorted(m map[int]int64) []int {
-	var keys []int
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // planDigest names what all parts of an output have in common, apart from what the source's files hold.

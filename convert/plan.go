@@ -150,10 +150,8 @@ func (p *Plan) headChoices(tied bool) (head, embed bool) {
 
 // headName is the name of a head that the source does not have as a tensor.
 func headName(b *build.Build) string {
-	for _, t := range b.Arch.Tensors {
-		if t.Role == hf.Head {
-			return t.Name
-		}
+	if head := b.Arch.Row(hf.Head); head != nil {
+		return head.Name
 	}
 	return "lm_head.weight"
 }
@@ -181,7 +179,7 @@ func (p *Plan) linear(t hf.Tensor) error {
 func (p *Plan) matrix(t hf.Tensor, quantize bool) error {
 	it := Item{Tensor: t, Module: loader.Module{Role: t.Role, Layer: t.Layer, Expert: t.Expert}}
 	it.Name = t.Name
-	if t.Role.Linear() || t.Role == hf.Head || t.Role == hf.Embedding {
+	if t.Role.Matrix() {
 		it.Module = loader.NewModule(&t)
 		spec, keep := p.Recipe.Apply(it.Name, p.Spec)
 		switch {

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"io/fs"
+	"maps"
 	"testing"
 	"testing/fstest"
 
@@ -53,9 +54,7 @@ func FuzzReport(f *testing.F) {
 	f.Add(files[ReportName].Data)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m := fstest.MapFS{}
-		for name, file := range files {
-			m[name] = file
-		}
+		maps.Copy(m, files)
 		m[ReportName] = &fstest.MapFile{Data: raw}
 		folder, err := hf.NewFolder("", m, "")
 		if err != nil {

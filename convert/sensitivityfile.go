@@ -1,12 +1,9 @@
 package convert
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 
 	"nibble/build"
@@ -18,16 +15,8 @@ const MaxSensitivity = 256 << 20
 // ParseSensitivity reads what Encode wrote.
 func ParseSensitivity(raw []byte) (*Sensitivity, error) {
 	s := new(Sensitivity)
-	if len(raw) > MaxSensitivity {
-		return nil, fmt.Errorf("more than %d bytes", MaxSensitivity)
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(s); err != nil {
+	if err := decodeOwn(raw, MaxSensitivity, s); err != nil {
 		return nil, fmt.Errorf("not what --sensitivity writes: %w", err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the object, at byte %d", dec.InputOffset())
 	}
 	if s.Version != SensitivityVersion {
 		return nil, fmt.Errorf("version %d of the schema: this program reads %d", s.Version, SensitivityVersion)

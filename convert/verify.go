@@ -8,10 +8,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"nibble/build"
+	"nibble/internal/parallel"
 	"nibble/quant"
 )
 
@@ -35,18 +35,11 @@ func (d Deviation) String() string {
 // folder are not followed.
 func VerifyFiles(ctx context.Context, files fs.FS, list []SourceFile, threads int) ([]Deviation, error) {
 	found := make([]string, len(list))
-	var mu sync.Mutex
-	var jobs []*job
-	for i, f := range list {
-		jobs = append(jobs, &job{name: f.Name, rows: 1, strip: 1, run: func(*worker, int, int) error {
-			what := verifyFile(files, f)
-			mu.Lock()
-			defer mu.Unlock()
-			found[i] = what
-			return nil
-		}})
-	}
-	if err := run(ctx, jobs, threads, nil); err != nil {
+	err := parallel.Each(ctx, len(list), threads, func(i int) error {
+		found[i] = verifyFile(files, list[i])
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	var all []Deviation
@@ -85,10 +78,7 @@ func VerifySizes(b *build.Build, r *Report) (all []Deviation) {
 	wrong := func(name, format string, args ...any) {
 		all = append(all, Deviation{name, fmt.Sprintf(format, args...)})
 	}
-	var bytes, quantized int64
-	for _, t := range b.Set.Tensors() {
-		bytes += t.Bytes()
-	}
+	bytes, quantized := b.Set.Bytes(), int64(0)
 	for i := range r.Tensors {
 		t := &r.Tensors[i]
 		n := int64(1)

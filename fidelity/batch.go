@@ -1,8 +1,10 @@
 package fidelity
 
 import (
-	"sync"
+	"context"
 	"sync/atomic"
+
+	"nibble/internal/parallel"
 )
 
 // batch keeps the logits of positions until there are enough of them for all threads: of a small model the exponentials of
@@ -36,22 +38,9 @@ func (b *batch) row(i int) []float32 { return b.logits[i*b.width : (i+1)*b.width
 // empty calls measure for every row, on all threads, each with memory of its own for a vocabulary, and returns the
 // positions of the rows, which are kept no longer. Of several errors that of the first row is returned.
 func (b *batch) empty(measure func(i int, scratch []float64) error) (positions []int, err error) {
-	var next atomic.Int32
-	var wg sync.WaitGroup
-	failed := make([]error, len(b.positions))
-	for _, scratch := range b.scratch[:min(len(b.scratch), len(failed))] {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(failed); i = int(next.Add(1)) - 1 {
-				failed[i] = measure(i, scratch)
-			}
-		})
-	}
-	wg.Wait()
+	var thread atomic.Int32
+	err = parallel.With(context.Background(), len(b.positions), len(b.scratch), func() []float64 { return b.scratch[thread.Add(1)-1] },
+		func(scratch []float64, i int) error { return measure(i, scratch) })
 	positions, b.positions = b.positions, b.positions[:0]
-	for _, err := range failed {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return positions, nil
+	return positions, err
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"nibble/build"
+	"nibble/internal/parallel"
 	"nibble/quant"
 	"nibble/runtime"
 )
@@ -38,7 +38,7 @@ func StreamBytes(changes, tokens, hidden int) int64 {
 	return 4 * int64(changes+2) * int64(tokens) * int64(hidden)
 }
 
-// NewStreams embeds the sequences.
+// NewStreams embeds the sequences: their residual streams, 4·hidden bytes a token, are in memory until Close.
 func NewStreams(b *build.Build, ids [][]int32, threads int) (*Streams, error) {
 	s := &Streams{ids: ids, hidden: b.Arch.Hidden, threads: max(threads, 1), base: make([]stream, len(ids))}
 	var err error
@@ -80,26 +80,9 @@ func (s *Streams) ChangeHead(b *build.Build, embeds bool) error {
 	return err
 }
 
-// parallel runs f for the numbers below n on all threads, each with a lane, and returns the error of the lowest that failed.
+// parallel runs f for the numbers below n on all threads, each with a lane; see [parallel.Each].
 func (s *Streams) parallel(ctx context.Context, n int, f func(x *runtime.Lane, i int) error) error {
-	errs := make([]error, n)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(s.threads, n) {
-		wg.Go(func() {
-			x := s.stages.Lane()
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				errs[i] = f(x, i)
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return parallel.With(ctx, n, s.threads, s.stages.Lane, f)
 }
 
 // fork returns what the present layer makes of the stream before it.

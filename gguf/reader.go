@@ -23,11 +23,6 @@ type File struct {
 // Open opens the file at path and checks what precedes the data. Tensors are read when they are asked for.
 func Open(path string) (*File, error) { return parse(source.Open(path)) }
 
-// Map opens the file at path like [Open] and maps it into memory, so that View returns views of it. On systems where this
-// package cannot map files it is the same as Open. Touching a view beyond the end of a file that was shortened meanwhile
-// ends the program, or the goroutine after [runtime/debug.SetPanicOnFault]; ReadAt returns an error there.
-func Map(path string) (*File, error) { return parse(source.Map(path)) }
-
 // New reads a file of size bytes from r, which the caller keeps open for as long as it uses the File.
 func New(r io.ReaderAt, size int64) (*File, error) { return parse(source.New(r, size), nil) }
 
@@ -99,19 +94,10 @@ func (f *File) readAt(t Tensor, p []byte, off int64) error {
 	return f.in.Read(p, t.Offset, t.Bytes, off)
 }
 
-// View returns the bytes of the tensor in the mapped file, which must not be written to and are valid until Close. It
-// returns nil if the file is not mapped.
-func (f *File) View(t Tensor) []byte {
-	if !f.holds(t) {
-		return nil
-	}
-	return f.in.View(t.Offset, t.Bytes)
-}
-
 // holds reports whether the bytes of t are in the data, so that a tensor of another file does no harm.
 func (f *File) holds(t Tensor) bool {
 	return f.start <= t.Offset && t.Offset <= f.in.Size && 0 <= t.Bytes && t.Bytes <= f.in.Size-t.Offset
 }
 
-// Close closes the file, unless the caller owns it, and ends its views.
+// Close closes the file, unless the caller owns it.
 func (f *File) Close() error { return f.in.Close() }

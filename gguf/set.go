@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"nibble/internal/source"
 	"regexp"
 	"strconv"
+
+	"nibble/internal/source"
 )
 
 // The entries of a part.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nibble/gptq"
+	"nibble/internal/kernel"
 	"nibble/quant"
 )
 
@@ -22,7 +23,7 @@ func inBlocks() *quant.Matrix {
 // search puts the extreme of a group on the outermost level, and stores how many columns of a block are positive.
 func search(m *quant.Matrix, w, d []float32) {
 	m.EachGroup(w, d, func(slot int, w, _ []float32, codes []uint8) {
-		lo, hi := quant.Extremes(w)
+		lo, hi := kernel.Extremes(w)
 		m.Scales[slot] = max(hi, -lo) / 120
 		for i, x := range w {
 			codes[i] = uint8(m.Blocks.Levels.Nearest(x/m.Scales[slot] + 128))

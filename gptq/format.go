@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -89,7 +90,7 @@ func (Format) Pack(s quant.Spec, o quant.Options, m *quant.Matrix, row0, n int, 
 	quant.PackBits(rows, m.Codes, m.Bits)
 	b, p := quant.Borrow(len(rows)) // [words, m.N]
 	defer b.Return()
-	quant.Transpose32(p, rows, m.N, words)
+	kernel.Transpose32(p, rows, m.N, words)
 	if err := put.Columns(qweight, 4*int64(row0), 4*int64(n), words, p); err != nil {
 		return err
 	}

@@ -170,9 +170,6 @@ func (x *Hessian) factor(moment []float64, threads int) bool {
 	return true
 }
 
-// Diagonal returns the variance of every column, in file order: the weights of its squared errors without feedback.
-func (x *Hessian) Diagonal() []float32 { return x.diag }
-
 // Prices returns D of every column, in file order.
 func (x *Hessian) Prices() []float64 {
 	d := make([]float64, x.K)

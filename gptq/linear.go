@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -150,7 +151,7 @@ func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
 	}
 	b, streams := quant.Borrow(len(p)) // [rows, words]
 	defer b.Return()
-	quant.Transpose32(streams, p, words, rows)
+	kernel.Transpose32(streams, p, words, rows)
 	for r := range rows {
 		quant.UnpackBits(m.Codes[r*l.k:(r+1)*l.k], streams[4*r*words:4*(r+1)*words], m.Bits)
 	}

@@ -59,7 +59,7 @@ func rtn(w []float32, s quant.Spec) quant.IntGrid {
 
 // largest returns the first element of largest magnitude, 0 if all are 0.
 func largest(w []float32) float32 {
-	lo, hi := quant.Extremes(w)
+	lo, hi := kernel.Extremes(w)
 	switch {
 	case hi > -lo:
 		return hi

@@ -3,6 +3,7 @@ package hf
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tidwall/gjson"
 )
@@ -33,6 +34,21 @@ type Forward struct {
 type Block struct {
 	Window int   // tokens that a token sees, itself included; 0: all before it
 	Rope   *Rope // nil: none
+}
+
+// Ropes returns the different rotary embeddings, in the order in which layers first have them.
+func (f *Forward) Ropes() (list []*Rope) {
+	for _, b := range f.Blocks {
+		if b.Rope != nil && !slices.Contains(list, b.Rope) {
+			list = append(list, b.Rope)
+		}
+	}
+	return list
+}
+
+// Stretches reports whether the angles of a rotary embedding stretch with the sequence, which may then be longer than MaxPositions.
+func (f *Forward) Stretches() bool {
+	return slices.ContainsFunc(f.Ropes(), func(r *Rope) bool { return r.Type == "dynamic" })
 }
 
 // Activation is the function in the MLP.

@@ -138,7 +138,7 @@ func (m *Model) resolve(o Options) error {
 			missing = append(missing, t.Name)
 		}
 	}
-	if err := m.heads(o, &missing, used); err != nil {
+	if err := m.heads(o, &missing); err != nil {
 		return err
 	}
 	if len(missing) > 0 {
@@ -175,7 +175,7 @@ func (m *Model) place(t *Tensor, o Options, used map[string]bool) (bool, error) 
 		}
 		return true, nil
 	}
-	return (t.Role.Linear() || t.Role == Head || t.Role == Embedding) && o.Quantized[t.Module()], nil
+	return t.Role.Matrix() && o.Quantized[t.Module()], nil
 }
 
 // shape compares a tensor with its row. A vocabulary may be padded.
@@ -251,10 +251,15 @@ func (m *Model) layerPrefix() string {
 }
 
 // Row returns the row of the first tensor with the role, or nil.
-func (m *Model) Row(r Role) *Tensor {
-	for i := range m.Tensors {
-		if m.Tensors[i].Role == r {
-			return &m.Tensors[i]
+func (m *Model) Row(r Role) *Tensor { return first(m.Tensors, r) }
+
+// Row returns the first row with the role, or nil.
+func (a *Architecture) Row(r Role) *Tensor { return first(a.Tensors, r) }
+
+func first(list []Tensor, r Role) *Tensor {
+	for i := range list {
+		if list[i].Role == r {
+			return &list[i]
 		}
 	}
 	return nil
@@ -262,7 +267,7 @@ func (m *Model) Row(r Role) *Tensor {
 
 // heads decides what embedding and head are. After it, a tied model has no row for the head, and the embedding of a
 // model that stores only the head is found in it.
-func (m *Model) heads(o Options, missing *[]string, used map[string]bool) error {
+func (m *Model) heads(o Options, missing *[]string) error {
 	embed, head := m.Row(Embedding), m.Row(Head)
 	tied := m.Arch.Tied
 	drop := func(r Role) {
@@ -274,8 +279,8 @@ func (m *Model) heads(o Options, missing *[]string, used map[string]bool) error 
 	}
 	switch {
 	case embed == nil && head != nil && (tied || o.Tie == "yes") && o.Tie != "no" && head.Source != "":
-		say("%s is missing and the model is tied: %s is used for both (--tie no refuses)", m.find(Embedding).Name, head.Name)
-		e := *m.find(Embedding)
+		say("%s is missing and the model is tied: %s is used for both (--tie no refuses)", m.Arch.Row(Embedding).Name, head.Name)
+		e := *m.Arch.Row(Embedding)
 		e.Source, e.Offset, e.Shape = head.Source, head.Offset, head.Shape
 		drop(Head)
 		m.Tensors = slices.Insert(m.Tensors, 0, e)
@@ -283,15 +288,15 @@ func (m *Model) heads(o Options, missing *[]string, used map[string]bool) error 
 	case embed == nil:
 		return nil // named among the missing
 	case head == nil && !tied && o.Tie == "yes":
-		say("%s is missing although the config does not tie it: --tie yes takes %s", m.find(Head).Name, embed.Name)
-		*missing = slices.DeleteFunc(*missing, func(name string) bool { return name == m.find(Head).Name })
+		say("%s is missing although the config does not tie it: --tie yes takes %s", m.Arch.Row(Head).Name, embed.Name)
+		*missing = slices.DeleteFunc(*missing, func(name string) bool { return name == m.Arch.Row(Head).Name })
 		return m.setTied(true)
 	case head == nil && o.Quantized != nil:
 		return nil // tied, or among m.Missing
 	case head == nil && !tied:
-		return refuse("tie_word_embeddings is false but there is no %s; --tie yes takes %s for it", m.find(Head).Name, embed.Name)
+		return refuse("tie_word_embeddings is false but there is no %s; --tie yes takes %s for it", m.Arch.Row(Head).Name, embed.Name)
 	case head == nil && o.Tie == "no":
-		return refuse("--tie no, but there is no %s", m.find(Head).Name)
+		return refuse("--tie no, but there is no %s", m.Arch.Row(Head).Name)
 	case head == nil:
 		return nil
 	case o.Tie == "yes":
@@ -331,16 +336,6 @@ func (m *Model) setTied(tied bool) (err error) {
 	m.Arch.Tied = tied
 	m.Config, err = m.Config.Set("tie_word_embeddings", fmt.Append(nil, tied))
 	return err
-}
-
-// find returns the row of the table with the role.
-func (m *Model) find(r Role) *Tensor {
-	for i := range m.Arch.Tensors {
-		if m.Arch.Tensors[i].Role == r {
-			return &m.Arch.Tensors[i]
-		}
-	}
-	return nil
 }
 
 // equal compares the stored bytes of two tensors.

@@ -25,9 +25,6 @@ type Rope struct {
 	short, long       []float64 // longrope: divisors, [Dim/2]
 }
 
-// Depends reports whether the frequencies depend on the length of the sequence.
-func (r *Rope) Depends() bool { return r.Type == "dynamic" || r.Type == "longrope" }
-
 // InvFreq returns the Dim/2 angles per position, for a sequence of the given length, and the factor on cosines and sines.
 func (r *Rope) InvFreq(length int) (freq []float32, factor float32) {
 	freq = make([]float32, r.Dim/2)

@@ -48,6 +48,9 @@ func (r Role) String() string { return roleNames[r] }
 // Linear reports whether the tensor is a matrix of attention or MLP, the head not included.
 func (r Role) Linear() bool { return r >= Q && r <= Down }
 
+// Matrix reports whether the tensor is a matrix that can be quantized: a linear, the embedding or the head.
+func (r Role) Matrix() bool { return r.Linear() || r == Embedding || r == Head }
+
 // Part is a run of rows of a matrix that holds several projections.
 type Part struct {
 	Module string // name the part has where a loader wants it apart

@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -10,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"golang.org/x/sync/errgroup"
 
 	"nibble/build"
 	"nibble/hf"
+	"nibble/internal/parallel"
 	"nibble/quant"
 )
 
@@ -29,16 +28,15 @@ func Scan(ctx context.Context, b *build.Build) ([]Finding, error) {
 	s := &scan{Build: b, format: formatOf(b), options: options, rows: rowsOf(b)}
 	modules := linears(b)
 	found := make([][]Finding, len(modules))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, m := range modules {
-		g.Go(func() (err error) {
-			found[i], err = s.module(ctx, m)
-			return err
-		})
+	err := parallel.Each(ctx, len(modules), runtime.GOMAXPROCS(0), func(i int) (err error) {
+		found[i], err = s.module(ctx, modules[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	biases, err := extraBiases(b)
-	if err := errors.Join(err, g.Wait()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	for _, f := range found {

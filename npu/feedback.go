@@ -1,10 +1,13 @@
 package npu
 
 import (
+	"context"
 	"slices"
 
 	"nibble/gptq"
+	"nibble/internal/kernel"
 	"nibble/internal/linalg"
+	"nibble/internal/parallel"
 	"nibble/quant"
 )
 
@@ -80,7 +83,7 @@ func (f *feedback) round(p *Param, bits int) error {
 	k := p.from.k
 	r := &rounded{make([]int8, p.from.n*k), make([]float32, p.from.n)}
 	f.made[rounding{p.Name, bits}] = r
-	return parallel((p.from.n+stripRows-1)/stripRows, f.threads, func(i int) error {
+	return parallel.Each(context.Background(), (p.from.n+stripRows-1)/stripRows, f.threads, func(i int) error {
 		row := i * stripRows
 		count := min(stripRows, p.from.n-row)
 		w := make([]float32, count*k)
@@ -113,7 +116,7 @@ func (f *feedback) try(m *quant.Matrix, w []float32, bits, trial int) *gptq.Desc
 	factor := ends[0] + float64((ends[1]-ends[0])*(float64(trial)+0.5)/trials)
 	f.hessian.Solve(m, w, func(m *quant.Matrix, w, _ []float32) {
 		for i := range m.N {
-			lo, hi := quant.Extremes(w[i*m.K : (i+1)*m.K])
+			lo, hi := kernel.Extremes(w[i*m.K : (i+1)*m.K])
 			m.Scales[i] = channel(bits, float32(float64(max(-lo, hi))*factor))
 		}
 	})

@@ -63,7 +63,7 @@ func TestFloatGraphIsTheRuntime(t *testing.T) {
 						noise += d * d
 					}
 				}
-				if dB := decibels(signal, noise); !(dB > 100) {
+				if dB := sqnr(signal, noise); !(dB > 100) {
 					t.Errorf("SQNR %.1f dB", dB)
 				}
 			})

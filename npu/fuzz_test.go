@@ -20,7 +20,7 @@ func FuzzLint(f *testing.F) {
 	f.Add(one.Encode())
 	f.Fuzz(func(_ *testing.T, raw []byte) {
 		if m, err := onnx.Decode(raw); err == nil {
-			Lint(m)
+			newLinter(m).run()
 		}
 	})
 }

@@ -2,10 +2,9 @@ package npu
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
+
+	"nibble/internal/parallel"
 )
 
 // A pass runs a graph over sequences, several variants of each beside one another: in float, and on the grids of a scheme.
@@ -113,7 +112,7 @@ func (p *pass) runs(l *lane, c, at int) bool { return at < p.head || l.wanted[c]
 
 // between runs nodes from to end that have no weights, every lane in order, lanes side by side.
 func (p *pass) between(from, end int) error {
-	return parallel(len(p.lanes), p.threads, func(i int) error {
+	return parallel.Each(p.ctx, len(p.lanes), p.threads, func(i int) error {
 		l := p.lanes[i]
 		for c := range l.base {
 			for at := from; at < end; at++ {
@@ -283,7 +282,7 @@ func (p *pass) product(at int) error {
 	if err := p.strips(n, xs, ys, rows); err != nil {
 		return err
 	}
-	err := parallel(len(p.lanes), p.threads, func(lane int) error {
+	err := parallel.Each(p.ctx, len(p.lanes), p.threads, func(lane int) error {
 		for i, r := range runs {
 			if r.l != p.lanes[lane] {
 				continue
@@ -331,27 +330,4 @@ func turn(dst, x []float32, rows, cols int) {
 			dst[c*rows+r] = x[r*cols+c]
 		}
 	}
-}
-
-// parallel calls f for every number below n on several threads, and returns the first error.
-func parallel(n, threads int, f func(i int) error) error {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	errs := make([]error, min(n, max(threads, 1)))
-	for t := range errs {
-		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if errs[t] = f(i); errs[t] != nil {
-					next.Store(int64(n))
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

@@ -32,7 +32,8 @@ func (f Finding) String() string {
 // mostFile is the most bytes of a protobuf.
 const mostFile = 1<<31 - 1
 
-// LintFile looks at a file.
+// LintFile returns what a compiler for an NPU would trip over in the ONNX file at path; an error wraps onnx.ErrCorrupt if it is none. Of
+// data beside the file only names and sizes count.
 func LintFile(path string) ([]Finding, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -59,9 +60,6 @@ func LintFile(path string) ([]Finding, error) {
 	}
 	return l.run(), nil
 }
-
-// Lint looks at a model whose external data are not at hand.
-func Lint(m *onnx.Model) []Finding { return newLinter(m).run() }
 
 // Lint looks at all graphs of an export.
 func (x *Export) Lint(dir string) (all []Finding, err error) {

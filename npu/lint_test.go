@@ -125,11 +125,11 @@ func TestLintRules(t *testing.T) {
 		},
 	} {
 		m := decode(t, path)
-		if list := Lint(m); len(list) > 0 {
+		if list := newLinter(m).run(); len(list) > 0 {
 			t.Fatal(list)
 		}
 		bend(m)
-		list := Lint(m)
+		list := newLinter(m).run()
 		if len(list) == 0 {
 			t.Errorf("%s: nothing found", rule)
 		}
@@ -141,7 +141,7 @@ func TestLintRules(t *testing.T) {
 	}
 	m := decode(t, filepath.Join(conv, "decode.onnx")) // of a convolution the output channels are axis 0
 	node(m, "layers.0.q.weight.f0.dequantize").Attributes[0].I = 1
-	if list := Lint(m); len(list) != 1 || list[0].Rule != "channel axis" {
+	if list := newLinter(m).run(); len(list) != 1 || list[0].Rule != "channel axis" {
 		t.Errorf("%v", list)
 	}
 }

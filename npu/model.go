@@ -3,6 +3,7 @@ package npu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"nibble/build"
@@ -19,7 +20,7 @@ type Model struct {
 	embed  *hf.Tensor
 	head   matrix
 	final  []float32
-	ropes  []*hf.Rope
+	ropes  []*hf.Rope // the different ones
 }
 
 // matrix is rows of a tensor, and its bias.
@@ -43,7 +44,8 @@ type block struct {
 // ErrUnsupported is the cause where a model cannot be a graph.
 var ErrUnsupported = errors.New("not supported by this export")
 
-// NewModel looks at a checkpoint.
+// NewModel takes a checkpoint in float, of which it reads the vectors; matrices are read when they are needed. The error wraps
+// ErrUnsupported where the model cannot be a graph.
 func NewModel(b *build.Build) (*Model, error) {
 	a := b.Arch
 	refuse := func(why string) error { return fmt.Errorf("npu: %s: %w: %s", a.Name, ErrUnsupported, why) }
@@ -57,10 +59,10 @@ func NewModel(b *build.Build) (*Model, error) {
 	case len(b.Linears) > 0 || len(b.Defects) > 0 || len(b.Missing) > 0:
 		return nil, fmt.Errorf("npu: %w: the checkpoint is quantized already, and the graph has a grid of its own; take the original, or expand this one with dequantize", ErrUnsupported)
 	}
-	m := &Model{Architecture: a, set: b.Set, layers: make([]block, a.Layers)}
+	m := &Model{Architecture: a, set: b.Set, layers: make([]block, a.Layers), ropes: a.Ropes()}
 	for i := range m.layers {
 		l := &m.layers[i]
-		l.Block, l.rope = a.Blocks[i], m.ropeIndex(a.Blocks[i].Rope)
+		l.Block, l.rope = a.Blocks[i], slices.Index(m.ropes, a.Blocks[i].Rope)
 	}
 	for i := range b.Tensors {
 		if err := m.take(b, &b.Tensors[i]); err != nil {
@@ -71,20 +73,6 @@ func NewModel(b *build.Build) (*Model, error) {
 		m.head = matrix{t: m.embed, n: m.embed.Out(), k: m.embed.In()}
 	}
 	return m, nil
-}
-
-// ropeIndex numbers the different rotary embeddings.
-func (m *Model) ropeIndex(r *hf.Rope) int {
-	if r == nil {
-		return -1
-	}
-	for i, have := range m.ropes {
-		if have == r {
-			return i
-		}
-	}
-	m.ropes = append(m.ropes, r)
-	return len(m.ropes) - 1
 }
 
 // take puts a row of the table in its place.
@@ -118,7 +106,7 @@ func (m *Model) take(b *build.Build, t *hf.Tensor) (err error) {
 		f := whole.n / 2
 		l.gate, l.up = matrix{t: t, n: f, k: whole.k}, matrix{t: t, row: f, n: f, k: whole.k}
 	case t.Role == hf.Bias:
-		return m.bias(b, l, t)
+		return m.bias(l, t)
 	case t.Role == hf.Other && strings.HasSuffix(t.Name, ".sinks"):
 		return fmt.Errorf("npu: %s: %w: attention sinks", t.Name, ErrUnsupported)
 	}
@@ -126,7 +114,7 @@ func (m *Model) take(b *build.Build, t *hf.Tensor) (err error) {
 }
 
 // bias gives a bias to the matrix it belongs to, which stands before it in the table.
-func (m *Model) bias(b *build.Build, l *block, t *hf.Tensor) error {
+func (m *Model) bias(l *block, t *hf.Tensor) error {
 	v, err := m.vector(t)
 	if err != nil {
 		return err

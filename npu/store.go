@@ -1,6 +1,7 @@
 package npu
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	"nibble/internal/kernel"
+	"nibble/internal/parallel"
 	"nibble/npu/onnx"
 )
 
@@ -169,7 +171,7 @@ func (s *Store) matrix(w io.WriterAt, v *Value, threads int) error {
 	out := make([]byte, n*k*size)
 	scales := make([]float32, n)
 	noise := make([][2]float64, (n+stripRows-1)/stripRows)
-	err := parallel((n+stripRows-1)/stripRows, threads, func(i int) error {
+	err := parallel.Each(context.Background(), (n+stripRows-1)/stripRows, threads, func(i int) error {
 		row := i * stripRows
 		rows := min(stripRows, n-row)
 		x, codes := make([]float32, rows*k), make([]int16, rows*k)

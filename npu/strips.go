@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"nibble/internal/kernel"
+	"nibble/internal/parallel"
 )
 
 // stripRows is how many rows of a weight are in memory for each thread.
@@ -24,7 +25,7 @@ func (p *pass) strips(node *Node, xs, ys [][]float32, rows int) error {
 		}
 	}
 	rooms := sync.Pool{New: func() any { return &[2][]float32{make([]float32, stripRows*ld), make([]float32, stripRows*ld)} }}
-	return parallel(count, p.threads, func(i int) error {
+	return parallel.Each(p.ctx, count, p.threads, func(i int) error {
 		room := rooms.Get().(*[2][]float32)
 		defer rooms.Put(room)
 		row := i * stripRows

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"nibble/internal/machine"
 )
 
 // maxFile is the most that is read of a file: /proc/cpuinfo of 1024 processors is below 2 MB.
@@ -130,22 +132,9 @@ func fields(raw []byte, separator string) map[string]string {
 
 // parseCPUs reads a list of processors like 0-3,8.
 func parseCPUs(s string) (list []int, ok bool) {
-	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {
-		from, to, span := strings.Cut(part, "-")
-		if !span {
-			to = from
-		}
-		a, aok := parseNumber(from, maxCPUs-1)
-		b, bok := parseNumber(to, maxCPUs-1)
-		if !aok || !bok || b < a || len(list)+int(b-a) >= maxCPUs {
-			return nil, false
-		}
-		for i := a; i <= b; i++ {
-			list = append(list, int(i))
-		}
-	}
+	list, err := machine.ParseCPUs(strings.TrimSpace(s))
 	slices.Sort(list)
-	return slices.Compact(list), true
+	return slices.Compact(list), err == nil
 }
 
 // formatCPUs writes a sorted list as parseCPUs reads it.

@@ -133,7 +133,7 @@ type Selection struct {
 	Alternatives []Path `json:"alternatives"`
 }
 
-// Select finds the build for a machine.
+// Select finds the build for a machine: the first rule of its class and of the priority, which is Speed or Fidelity.
 func Select(p *Profile, priority string) (*Selection, error) {
 	if priority != Speed && priority != Fidelity {
 		return nil, fmt.Errorf("priority %q: want %s or %s", priority, Speed, Fidelity)

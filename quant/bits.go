@@ -68,9 +68,6 @@ func UnpackBits(codes []uint8, src []byte, width int) {
 	}
 }
 
-// Transpose32 writes the transpose of src, a matrix of rows by cols 32-bit words, to dst.
-func Transpose32(dst, src []byte, rows, cols int) { kernel.Transpose32(dst, src, rows, cols) }
-
 // ZeroStreams packs the zero points of m along its rows, one stream for each group, and returns the streams one behind
 // the other, each in StreamBytes(m.N, m.Bits) bytes. The zero points of a symmetric grid are all Mid.
 func (m *Matrix) ZeroStreams() []byte {

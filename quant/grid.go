@@ -108,9 +108,6 @@ func DecodeFloats(dst []float32, src []byte, d safetensors.DType) {
 	}
 }
 
-// Extremes returns the smallest and the largest value of w, which is finite and not empty. A zero is a positive one.
-func Extremes(w []float32) (lo, hi float32) { return kernel.Extremes(w) }
-
 // EachGroup calls solve for every group of the matrix with the group's slot in Scales, its weights of w [m.N, m.K], the
 // weights d of their columns, nil if d is, and the codes to be set.
 func (m *Matrix) EachGroup(w, d []float32, solve func(slot int, w, d []float32, codes []uint8)) {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -32,17 +31,6 @@ func TestRoundScale(t *testing.T) {
 	} {
 		if got := quant.RoundScale(c.s, c.d); got != c.want {
 			t.Errorf("%v in %s: %v, want %v", c.s, c.d, got, c.want)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	inf := float32(math.Inf(1))
-	for x, want := range map[float32]float32{
-		0.5: 0, 1.5: 2, 2.5: 2, -0.5: 0, -1.5: -2, 7.4: 7, 7.5: 7, -8.5: -8, -8.6: -8, inf: 7, -inf: -8,
-	} {
-		if got := kernel.Nearest(x, -8, 7); got != want {
-			t.Errorf("%v: %v, want %v", x, got, want)
 		}
 	}
 }

@@ -29,9 +29,7 @@ func NewBuild(name string, b *build.Build, r *convert.Report) *Build {
 			}
 		}
 	}
-	for _, t := range b.Set.Tensors() {
-		x.TensorBytes += t.Bytes()
-	}
+	x.TensorBytes = b.Set.Bytes()
 	for i := range b.Tensors {
 		x.Parameters += b.Tensors[i].Elements()
 	}
@@ -56,7 +54,7 @@ func (x *Build) ownMatrices(b *build.Build) {
 	for i := range b.Tensors {
 		t := &b.Tensors[i]
 		l := b.Linears[t.Module()]
-		if !t.Role.Linear() && t.Role != hf.Head && t.Role != hf.Embedding || t.Source == "" && l == nil {
+		if !t.Role.Matrix() || t.Source == "" && l == nil {
 			continue
 		}
 		m := Matrix{Name: t.Module(), Role: t.Role.String(), Layer: t.Layer, module: t.Module()}
@@ -64,10 +62,7 @@ func (x *Build) ownMatrices(b *build.Build) {
 			n, k := l.Shape()
 			s := l.Spec()
 			m.Shape, m.Width, m.Group, m.Method = []int{n, k}, s.Bits, s.GroupSize(k), s.Method
-			for _, name := range l.Tensors() {
-				s, _ := b.Set.Lookup(name)
-				m.Bytes += s.Bytes()
-			}
+			m.Bytes = b.Bytes(l)
 		} else {
 			s, _ := b.Set.Lookup(t.Source)
 			m.Shape, m.Method, m.Bytes = []int{t.Out(), t.In()}, s.DType.String(), t.Elements()*int64(s.DType.Bits())/8

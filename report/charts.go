@@ -34,13 +34,13 @@ type curve struct {
 }
 
 // lineChart draws curves, and makes a table with a column each.
-func lineChart(id, title, xTitle, yTitle, rows string, curves []curve, logX, logY bool, format func(float64) string) *Chart {
+func lineChart(id, title, xTitle, yTitle, rows string, curves []curve, logX bool, format func(float64) string) *Chart {
 	var xs, ys []float64
 	for _, c := range curves {
 		xs, ys = append(xs, c.x...), append(ys, c.y...)
 	}
 	d := newDrawing(id, title, fmt.Sprintf("%s by %s, %d lines; the values are in the table below", yTitle, xTitle, len(curves)), 240)
-	p := newPlot(d, newScale(xs, logX, false, left, width-right), newScale(ys, logY, false, d.height-bottom, top), xTitle, yTitle)
+	p := newPlot(d, newScale(xs, logX, false, left, width-right), newScale(ys, false, false, d.height-bottom, top), xTitle, yTitle)
 	c := &Chart{Title: title, Table: &Table{ID: id + "-v", Caption: title, Heads: []string{rows}, Left: 1}}
 	index := map[float64]int{}
 	for i, s := range curves {

@@ -116,7 +116,7 @@ func TestPage(t *testing.T) {
 		for name, v := range e.attrs {
 			switch {
 			case name == "aria-labelledby":
-				for _, id := range strings.Fields(v) {
+				for id := range strings.FieldsSeq(v) {
 					if !ids[id] {
 						t.Errorf("%s is labelled by %s, which is not there", e.name, id)
 					}

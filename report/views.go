@@ -52,9 +52,9 @@ func (r *Report) textView() *textView {
 	}
 	kl := func(v float64) string { return fmt.Sprintf("%.6f", v) }
 	v.Charts = []*Chart{
-		lineChart("kl-share", "KL divergence of the positions", "KL divergence, nats", "% of the positions", "KL, nats", shares, true, false,
+		lineChart("kl-share", "KL divergence of the positions", "KL divergence, nats", "% of the positions", "KL, nats", shares, true,
 			func(v float64) string { return fmt.Sprintf("%.2f %%", v) }),
-		lineChart("kl-place", "KL divergence by position in the window", "position in the window", "mean KL, nats", "position", positions, false, false, kl)}
+		lineChart("kl-place", "KL divergence by position in the window", "position in the window", "mean KL, nats", "position", positions, false, kl)}
 	return v
 }
 
@@ -142,7 +142,7 @@ func (x *Build) view(id string) *buildView {
 			}
 		}
 		if len(curves) > 0 {
-			v.LayerChart = lineChart(id+"-layers", "SQNR by layer", "layer", "lowest SQNR, dB", "layer", curves, false, false, func(v float64) string { return fmt.Sprintf("%.2f", v) })
+			v.LayerChart = lineChart(id+"-layers", "SQNR by layer", "layer", "lowest SQNR, dB", "layer", curves, false, func(v float64) string { return fmt.Sprintf("%.2f", v) })
 		}
 	}
 	v.Modules = x.modules(id)
@@ -199,7 +199,7 @@ func (x *Export) view(id string) *exportView {
 		c.x, c.y = append(c.x, float64(i)), append(c.y, float64(l.SQNR))
 	}
 	if len(c.x) > 0 {
-		v.Charts = append(v.Charts, lineChart(id+"-layers", "SQNR behind every layer", "layer", "SQNR, dB", "layer", []curve{c}, false, false,
+		v.Charts = append(v.Charts, lineChart(id+"-layers", "SQNR behind every layer", "layer", "SQNR, dB", "layer", []curve{c}, false,
 			func(v float64) string { return fmt.Sprintf("%.2f", v) }))
 	}
 	order := make([]int, len(x.Tensors))

@@ -2,9 +2,7 @@ package runtime
 
 import (
 	"fmt"
-	"slices"
 
-	"nibble/hf"
 	"nibble/internal/kernel"
 )
 
@@ -54,17 +52,12 @@ func (m *Model) Limit() int {
 	return limit
 }
 
-// stretches reports whether the angles of the model stretch with the sequence.
-func (m *Model) stretches() bool {
-	return slices.ContainsFunc(m.ropes, func(r *hf.Rope) bool { return r.Type == "dynamic" })
-}
-
 // NewSession makes an empty sequence of at most context tokens; 0 is the model's limit.
 func (m *Model) NewSession(context int, kv KV) (*Session, error) {
 	if context == 0 {
 		context = m.Limit()
 	}
-	if context < 1 || context > m.Limit() && !m.stretches() {
+	if context < 1 || context > m.Limit() && !m.Arch.Stretches() {
 		return nil, fmt.Errorf("runtime: a context of %d tokens: the model has %d", context, m.Limit())
 	}
 	if kv > KVInt8 {

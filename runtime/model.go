@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"nibble/build"
@@ -79,22 +80,15 @@ type Config struct {
 	CPUs    []int // processors to which the threads are pinned, in turn; none: where the system puts them
 }
 
-// Load reads the weights of a build.
+// Load reads the weights of a build into memory of its own; the build may be closed then. A build with defects, without a tensor that its
+// architecture has, or of an architecture that cannot run is an error. The caller closes the model.
 func Load(b *build.Build, c Config) (*Model, error) {
-	switch {
-	case b.Arch.Name == "generic":
-		return nil, errors.New("runtime: a model without an architecture's table cannot run")
-	case b.Arch.Refused != nil:
-		return nil, b.Arch.Refused
-	case len(b.Defects) > 0:
-		return nil, b.Defects[0]
-	case len(b.Missing) > 0:
-		return nil, fmt.Errorf("runtime: %s is missing", b.Missing[0])
+	m, err := newModel(b, c.Mode)
+	if err != nil {
+		return nil, err
 	}
-	m := &Model{Arch: b.Arch, Mode: c.Mode, layers: make([]layer, b.Arch.Layers)}
-	for i := range m.layers {
-		m.layers[i].Block = b.Arch.Blocks[i]
-		m.layers[i].rope = m.ropeIndex(b.Arch.Blocks[i].Rope)
+	if len(b.Defects) > 0 {
+		return nil, b.Defects[0]
 	}
 	l := &reader{b: b, m: m, threads: max(c.Threads, 1), cpus: c.CPUs}
 	if err := m.load(l); err != nil {
@@ -102,6 +96,23 @@ func Load(b *build.Build, c Config) (*Model, error) {
 		return nil, err
 	}
 	m.divide(l.threads)
+	return m, nil
+}
+
+// newModel returns a model without weights, if it can run.
+func newModel(b *build.Build, mode Mode) (*Model, error) {
+	switch {
+	case b.Arch.Name == "generic":
+		return nil, errors.New("runtime: a model without an architecture's table cannot run")
+	case b.Arch.Refused != nil:
+		return nil, b.Arch.Refused
+	case len(b.Missing) > 0:
+		return nil, fmt.Errorf("runtime: %s: %s is missing", b.In(b.Folder.Weights), b.Missing[0])
+	}
+	m := &Model{Arch: b.Arch, Mode: mode, layers: make([]layer, b.Arch.Layers), ropes: b.Arch.Ropes()}
+	for i := range m.layers {
+		m.layers[i].Block, m.layers[i].rope = b.Arch.Blocks[i], slices.Index(m.ropes, b.Arch.Blocks[i].Rope)
+	}
 	return m, nil
 }
 
@@ -145,19 +156,6 @@ func (m *Model) Close() {
 	m.running.Store(true)
 	m.team.close()
 	m.weights.close()
-}
-
-func (m *Model) ropeIndex(r *hf.Rope) int {
-	if r == nil {
-		return -1
-	}
-	for i, have := range m.ropes {
-		if have == r {
-			return i
-		}
-	}
-	m.ropes = append(m.ropes, r)
-	return len(m.ropes) - 1
 }
 
 // Width is the number of logits of a token.

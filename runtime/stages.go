@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,20 +25,11 @@ type Stages struct {
 
 // OpenStages prepares a model. Mode is that of the products; threads read weights.
 func OpenStages(b *build.Build, mode Mode, threads int) (*Stages, error) {
-	switch {
-	case b.Arch.Name == "generic":
-		return nil, errors.New("runtime: a model without an architecture's table cannot run")
-	case b.Arch.Refused != nil:
-		return nil, b.Arch.Refused
-	case len(b.Missing) > 0:
-		return nil, fmt.Errorf("runtime: %s is missing", b.Missing[0])
+	m, err := newModel(b, mode)
+	if err != nil {
+		return nil, err
 	}
-	s := &Stages{m: &Model{Arch: b.Arch, Mode: mode, layers: make([]layer, b.Arch.Layers)}, b: *b, own: b.Linears, layer: -1}
-	for i := range s.m.layers {
-		s.m.layers[i].Block = b.Arch.Blocks[i]
-		s.m.layers[i].rope = s.m.ropeIndex(b.Arch.Blocks[i].Rope)
-	}
-	var err error
+	s := &Stages{m: m, b: *b, own: b.Linears, layer: -1}
 	if s.m.team, err = newTeam(1, nil); err != nil {
 		return nil, err
 	}

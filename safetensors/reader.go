@@ -26,11 +26,6 @@ type File struct {
 // Open opens the file at path and checks its header. Tensors are read from the file when they are asked for.
 func Open(path string) (*File, error) { return parse(source.Open(path)) }
 
-// Map opens the file at path like [Open] and maps it into memory, so that Bytes returns views of it. On systems where
-// this package cannot map files it is the same as Open. Touching a view beyond the end of a file that was shortened
-// meanwhile ends the program, or the goroutine after [runtime/debug.SetPanicOnFault]; ReadAt returns an error there.
-func Map(path string) (*File, error) { return parse(source.Map(path)) }
-
 // New reads a file of size bytes from r, which the caller keeps open for as long as it uses the File.
 func New(r io.ReaderAt, size int64) (*File, error) { return parse(source.New(r, size), nil) }
 
@@ -130,19 +125,10 @@ func (f *File) readAt(t Tensor, p []byte, off int64) error {
 	return f.in.Read(p, f.start+t.Begin, t.Bytes(), off)
 }
 
-// Bytes returns the bytes of the tensor as a view of the mapped file, which must not be written to and is valid until
-// Close. It returns nil if the file is not mapped.
-func (f *File) Bytes(t Tensor) []byte {
-	if !f.holds(t) {
-		return nil
-	}
-	return f.in.View(f.start+t.Begin, t.End-t.Begin)
-}
-
 // holds reports whether the bytes of t are in the data section, so that a tensor of another file does no harm.
 func (f *File) holds(t Tensor) bool {
 	return 0 <= t.Begin && t.Begin <= t.End && t.End <= f.in.Size-f.start
 }
 
-// Close closes the file, unless the caller owns it, and ends its views.
+// Close closes the file, unless the caller owns it.
 func (f *File) Close() error { return f.in.Close() }

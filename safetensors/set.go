@@ -111,6 +111,14 @@ func (s *Set) open(fsys fs.FS, name string) error {
 // Tensors returns all tensors, in the order of the files and of the offsets in each. The slice belongs to the Set.
 func (s *Set) Tensors() []Tensor { return s.tensors }
 
+// Bytes returns what all tensors take.
+func (s *Set) Bytes() (n int64) {
+	for _, t := range s.tensors {
+		n += t.Bytes()
+	}
+	return n
+}
+
 // Lookup returns the tensor called name.
 func (s *Set) Lookup(name string) (Tensor, bool) {
 	p, ok := s.byName[name]

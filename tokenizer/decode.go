@@ -30,15 +30,12 @@ type emitter func(token string) error
 
 // newDecoder returns what makes the steps of a decoder; each decoding needs steps of its own.
 func newDecoder(raw json.RawMessage) ([]func() decodeStep, error) {
-	specs, err := flattenDecoders(nil, raw, 0)
+	specs, err := flatten(nil, raw, "decoder", 0, func(s *decoderSpec) (string, []json.RawMessage) { return s.Type, s.Decoders })
 	if err != nil {
 		return nil, err
 	}
 	if len(specs) == 0 {
 		return []func() decodeStep{func() decodeStep { return &joinSpaces{} }}, nil
-	}
-	if len(specs) > maxParts {
-		return nil, fmt.Errorf("decoder: %d in a sequence, over %d", len(specs), maxParts)
 	}
 	var makers []func() decodeStep
 	fused := false // what arrives are parts of one token
@@ -51,23 +48,6 @@ func newDecoder(raw json.RawMessage) ([]func() decodeStep, error) {
 		fused = fused || spec.Type == "Fuse" || spec.Type == "ByteLevel"
 	}
 	return makers, nil
-}
-
-func flattenDecoders(specs []decoderSpec, raw json.RawMessage, depth int) ([]decoderSpec, error) {
-	var spec decoderSpec
-	if absent, err := component(raw, "decoder", depth, &spec); absent || err != nil {
-		return specs, err
-	}
-	if spec.Type != "Sequence" {
-		return append(specs, spec), nil
-	}
-	var err error
-	for _, raw := range spec.Decoders {
-		if specs, err = flattenDecoders(specs, raw, depth+1); err != nil {
-			return nil, err
-		}
-	}
-	return specs, nil
 }
 
 func newDecodeStep(spec decoderSpec, fused bool) (func() decodeStep, error) {

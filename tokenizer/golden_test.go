@@ -70,7 +70,7 @@ func TestPretokenizers(t *testing.T) {
 	var g golden
 	readGolden(t, "golden.json", &g)
 	for _, stage := range g.PreTokenizer {
-		steps, mapBytes, err := newPretokenizers(stage.Spec, 0)
+		steps, mapBytes, err := newPretokenizers(stage.Spec)
 		if err != nil {
 			t.Fatalf("%.80s: %v", stage.Spec, err)
 		}

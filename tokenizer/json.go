@@ -18,7 +18,7 @@ const (
 
 var errUnsupported = errors.New("not supported")
 
-// FromJSON reads a tokenizer.json.
+// FromJSON reads a tokenizer.json. An error names the component that is wrong or not supported.
 func FromJSON(raw []byte) (*Tokenizer, error) {
 	t, err := fromJSON(raw)
 	if err != nil {
@@ -57,7 +57,7 @@ func fromJSON(raw []byte) (*Tokenizer, error) {
 	if t.normalize, err = newNormalizer(root.raw("normalizer"), 0); err != nil {
 		return nil, err
 	}
-	if t.pretokenize, t.mapBytes, err = newPretokenizers(root.raw("pre_tokenizer"), 0); err != nil {
+	if t.pretokenize, t.mapBytes, err = newPretokenizers(root.raw("pre_tokenizer")); err != nil {
 		return nil, err
 	}
 	if b, ok := t.model.(*bpe); ok && b.seams != nil && !t.mapBytes {
@@ -127,6 +127,28 @@ func component(raw json.RawMessage, stage string, depth int, spec any) (absent b
 		return false, fmt.Errorf("%s: %w", stage, err)
 	}
 	return false, nil
+}
+
+// flatten appends the specs of a component of some stage, Sequences laid flat. parts returns a spec's type and what is in it.
+func flatten[S any](specs []S, raw json.RawMessage, stage string, depth int, parts func(*S) (string, []json.RawMessage)) ([]S, error) {
+	var spec S
+	if absent, err := component(raw, stage, depth, &spec); absent || err != nil {
+		return specs, err
+	}
+	kind, inside := parts(&spec)
+	if kind != "Sequence" {
+		return append(specs, spec), nil
+	}
+	var err error
+	for _, raw := range inside {
+		if specs, err = flatten(specs, raw, stage, depth+1, parts); err != nil {
+			return nil, err
+		}
+	}
+	if len(specs) > maxParts {
+		return nil, fmt.Errorf("%s: %d in a sequence, over %d", stage, len(specs), maxParts)
+	}
+	return specs, nil
 }
 
 // add makes an added token known: to the vocabulary and to the search for it in texts.

@@ -26,13 +26,10 @@ type pretokenizerSpec struct {
 
 // newPretokenizers builds the steps of a component, Sequences laid flat. mapBytes says that the last of them is
 // ByteLevel, whose alphabet is left to be applied when a word is looked up.
-func newPretokenizers(raw json.RawMessage, depth int) (steps []pretokenizer, mapBytes bool, err error) {
-	specs, err := flattenPretokenizers(nil, raw, depth)
+func newPretokenizers(raw json.RawMessage) (steps []pretokenizer, mapBytes bool, err error) {
+	specs, err := flatten(nil, raw, "pre-tokenizer", 0, func(s *pretokenizerSpec) (string, []json.RawMessage) { return s.Type, s.Pretokenizers })
 	if err != nil {
 		return nil, false, err
-	}
-	if len(specs) > maxParts {
-		return nil, false, fmt.Errorf("pre-tokenizer: %d in a sequence, over %d", len(specs), maxParts)
 	}
 	for i, spec := range specs {
 		step, err := newPretokenizer(spec)
@@ -51,23 +48,6 @@ func newPretokenizers(raw json.RawMessage, depth int) (steps []pretokenizer, map
 		}
 	}
 	return steps, mapBytes, nil
-}
-
-func flattenPretokenizers(specs []pretokenizerSpec, raw json.RawMessage, depth int) ([]pretokenizerSpec, error) {
-	var spec pretokenizerSpec
-	if absent, err := component(raw, "pre-tokenizer", depth, &spec); absent || err != nil {
-		return specs, err
-	}
-	if spec.Type != "Sequence" {
-		return append(specs, spec), nil
-	}
-	var err error
-	for _, raw := range spec.Pretokenizers {
-		if specs, err = flattenPretokenizers(specs, raw, depth+1); err != nil {
-			return nil, err
-		}
-	}
-	return specs, nil
 }
 
 func newPretokenizer(spec pretokenizerSpec) (pretokenizer, error) {

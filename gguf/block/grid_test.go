@@ -12,7 +12,7 @@ import (
 func TestGrids(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	count := 0
-	for typ := Type(0); typ < 64; typ++ {
+	for typ := range Type(64) {
 		g, ok := typ.Grid()
 		if !ok {
 			continue

@@ -14,9 +14,6 @@ type Levels struct {
 // leveled are the types that Levels can hold, with what takes one block apart.
 var leveled = map[Type]func(x *Levels, src []byte){Q4_K: levelsQ4_K, Q5_K: levelsQ5_K, Q6_K: levelsQ6_K, IQ4_XS: levelsIQ4_XS}
 
-// Leveled reports whether there are Levels of the type.
-func (t Type) Leveled() bool { return leveled[t] != nil }
-
 // Levels takes one block of a type that has levels apart.
 func (t Type) Levels(x *Levels, src []byte) { leveled[t](x, src) }
 

@@ -12,10 +12,10 @@ import (
 func TestLevels(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	middles := map[Type]int{Q4_K: 0, Q5_K: 0, Q6_K: 32, IQ4_XS: 0}
-	for typ := Type(0); typ < 64; typ++ {
+	for typ := range Type(64) {
 		middle, ok := middles[typ]
-		if ok != typ.Leveled() {
-			t.Fatalf("%s has levels: %v", typ, typ.Leveled())
+		if has := leveled[typ] != nil; ok != has {
+			t.Fatalf("%s has levels: %v", typ, has)
 		}
 		if !ok {
 			continue

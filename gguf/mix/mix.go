@@ -38,7 +38,7 @@ func Names() []string {
 	return names
 }
 
-// Parse returns the mixture of a name.
+// Parse returns the mixture of a name, in upper or lower case; the error lists those that there are.
 func Parse(name string) (*Mix, error) {
 	for i := range All {
 		if All[i].Name == strings.ToLower(name) {

@@ -3,6 +3,7 @@ package names
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -111,9 +112,7 @@ func Config(f File, dtype string) ([]byte, error) {
 		return nil, fmt.Errorf("gguf: general.architecture %.50q is not known", arch)
 	}
 	c := &config{file: f, prefix: arch + ".", keys: map[string]any{"torch_dtype": dtype}}
-	for key, value := range m.fixed {
-		c.keys[key] = value
-	}
+	maps.Copy(c.keys, m.fixed)
 	c.fill(arch, &m)
 	c.keys["architectures"], c.keys["model_type"] = []string{m.class}, m.kind
 	if c.err != nil {
@@ -276,9 +275,7 @@ func (c *config) rotation(arch string, dim int) {
 	c.divided(scaling, theta, rotated, orig)
 	if _, spoken := c.keys["layer_types"]; spoken && (arch == "gemma3" || arch == "olmo2" || arch == "spark2_5") {
 		full := map[string]any{"rope_type": "default", "rope_theta": theta}
-		for key, value := range scaling {
-			full[key] = value
-		}
+		maps.Copy(full, scaling)
 		window := map[string]any{"rope_type": "default", "rope_theta": local}
 		if swa := c.size("rope.dimension_count_swa", rotated); arch == "spark2_5" && dim > 0 {
 			full["partial_rotary_factor"], window["partial_rotary_factor"] = float64(rotated)/float64(dim), float64(swa)/float64(dim)
@@ -305,9 +302,7 @@ func (c *config) divided(scaling map[string]any, theta float64, rotated, orig in
 	case freqs != nil:
 		for _, length := range []int{8192, c.size("context_length", -1)} {
 			if known := llama3(freqs, theta, rotated, length); known != nil {
-				for key, value := range known {
-					scaling[key] = value
-				}
+				maps.Copy(scaling, known)
 				return
 			}
 		}

@@ -68,14 +68,7 @@ func newPart(t *names.Tensor, from gguf.Tensor, index int, swaps, plain bool) *p
 }
 
 // source returns the row of the GGUF tensor that is row r.
-func (p *part) source(r int) int {
-	if p.Heads > 0 {
-		d := p.rows / p.Heads
-		in := r % d
-		r += 2*(in%(d/2)) + in/(d/2) - in
-	}
-	return p.first + r
-}
+func (p *part) source(r int) int { return p.first + p.Place(r, p.rows) }
 
 // read fills dst with rows from row on, as they are shown but for a transposition.
 func (p *part) read(set *gguf.Set, dst []byte, row int) error {

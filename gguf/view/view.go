@@ -30,10 +30,7 @@ const weights = "model.safetensors"
 
 // Folder opens the model of a GGUF file, or of any part of one. With plain there are no blocks in it.
 func Folder(path string, plain bool) (*hf.Folder, error) {
-	dir, name := filepath.Split(path)
-	if dir == "" {
-		dir = "."
-	}
+	dir, name := filepath.Dir(path), filepath.Base(path)
 	v := &files{real: os.DirFS(dir), name: name, made: map[string][]byte{}}
 	set, err := gguf.OpenSet(v.real, name)
 	if err != nil {
@@ -89,11 +86,7 @@ func (v *files) folder(set *gguf.Set, plain bool) (*hf.Folder, error) {
 
 // Lossy returns the name and the type of a tensor that is not in float, "" if there is none.
 func Lossy(path string) (tensor, kind string, err error) {
-	dir, name := filepath.Split(path)
-	if dir == "" {
-		dir = "."
-	}
-	set, err := gguf.OpenSet(os.DirFS(dir), name)
+	set, err := gguf.OpenSet(os.DirFS(filepath.Dir(path)), filepath.Base(path))
 	if err != nil {
 		return "", "", err
 	}

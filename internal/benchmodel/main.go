@@ -5,6 +5,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/binary"
 	"flag"
 	"fmt"
@@ -12,9 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"nibble/internal/half"
+	"nibble/internal/parallel"
 	"nibble/internal/synthetic"
 	"nibble/safetensors"
 )
@@ -64,31 +66,9 @@ func write(dir string, config []byte, sparse bool) error {
 		return err
 	}
 	defer w.Close()
-	next := make(chan int)
-	errs := make(chan error, 1)
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for i := range next {
-				if err := fill(w, plan.Files[0].Tensors[i], uint64(i)); err != nil {
-					select {
-					case errs <- err:
-					default:
-					}
-				}
-			}
-		})
-	}
-	for i := range plan.Files[0].Tensors {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	close(errs)
-	if err := <-errs; err != nil {
-		return err
-	}
-	return w.Close()
+	tensors := plan.Files[0].Tensors
+	err = parallel.Each(context.Background(), len(tensors), 2, func(i int) error { return fill(w, tensors[i], uint64(i)) })
+	return cmp.Or(err, w.Close())
 }
 
 // fill writes one tensor: the sum of four uniform variates, scaled; norms are about 1.

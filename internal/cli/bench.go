@@ -139,7 +139,7 @@ func (o *benchOptions) fits(b *build.Build, name string) error {
 			flag, n = "pp", t.Prompt
 		}
 		switch {
-		case t.Context() <= limit || stretches(b.Arch):
+		case t.Context() <= limit || b.Arch.Stretches():
 		case n > limit || t.Depth == 0:
 			return usagef("--%s %d: %s is made for %d tokens; --%s %d is the longest that fits", flag, n, name, limit, flag, limit)
 		default:

@@ -135,10 +135,7 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		return printExpansion(cmd, o, x, nil, nil)
 	}
 	o.out = filepath.Clean(o.out)
-	mode := stage.Restart // there is nothing to resume
-	if o.overwrite {
-		mode = stage.Overwrite
-	}
+	mode := stage.Anew(o.overwrite)
 	if err := stage.Check(o.out, b.Path, mode); err != nil {
 		return err
 	}
@@ -153,7 +150,7 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 	if o.textCheck.text == "" {
 		return printExpansion(cmd, o, x, losses, nil)
 	}
-	plain, err := o.openExpansion()
+	plain, err := openWritten(o.out)
 	if err != nil {
 		return err
 	}
@@ -163,15 +160,6 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		return err
 	}
 	return cmp.Or(printExpansion(cmd, o, x, losses, c), deltaGate(c, limit))
-}
-
-// openExpansion opens what was just written.
-func (o *dequantizeOptions) openExpansion() (*build.Build, error) {
-	f, err := hf.NewFolder(o.out, os.DirFS(o.out), "")
-	if err != nil {
-		return nil, err
-	}
-	return build.Open(f, hf.Options{})
 }
 
 // demoBuild quantizes the demo into a temporary folder.
@@ -200,9 +188,7 @@ func demoBuild(ctx context.Context, threads int) (b, original *build.Build, clea
 	cleanUp = func() { os.RemoveAll(dir) }
 	out := filepath.Join(dir, "demo-awq-g128")
 	if _, err = (&convert.Run{Plan: plan, Out: out}).Quantize(ctx, nil); err == nil {
-		if folder, err = hf.NewFolder(out, os.DirFS(out), ""); err == nil {
-			b, err = build.Open(folder, hf.Options{})
-		}
+		b, err = openWritten(out)
 	}
 	if err != nil {
 		cleanUp()

@@ -174,7 +174,7 @@ func (o *exportOptions) open(args []string) (b *build.Build, name string, err er
 
 // fits refuses contexts that the model is not made for, or that the memory does not hold.
 func (o *exportOptions) fits(m *npu.Model) error {
-	if o.graph.Context > m.MaxPositions && !stretches(m.Architecture) {
+	if o.graph.Context > m.MaxPositions && !m.Stretches() {
 		return usagef("--context %d: the model is made for %d tokens; --context %d is the longest that fits", o.graph.Context, m.MaxPositions, m.MaxPositions)
 	}
 	need := func(context int) int64 {
@@ -209,14 +209,11 @@ func runExport(cmd *cobra.Command, args []string, o *exportOptions) error {
 		o.out = name + "-npu-" + o.scheme
 	}
 	o.out = filepath.Clean(o.out)
-	o.text.defaults(b, &o.graph, m)
+	o.text.defaults(&o.graph, m)
 	if err := o.fits(m); err != nil {
 		return err
 	}
-	mode := stage.Restart
-	if o.overwrite {
-		mode = stage.Overwrite
-	}
+	mode := stage.Anew(o.overwrite)
 	if err := stage.Check(o.out, b.Path, mode); err != nil {
 		return err
 	}

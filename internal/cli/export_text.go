@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"nibble/build"
 	"nibble/calib"
 	"nibble/demo"
 	"nibble/npu"
@@ -62,7 +61,7 @@ func (t *exportText) check(g *npu.Options, madeUp bool) error {
 }
 
 // defaults fills in what depends on the model.
-func (t *exportText) defaults(b *build.Build, g *npu.Options, m *npu.Model) {
+func (t *exportText) defaults(g *npu.Options, m *npu.Model) {
 	samples, holdout, prefills := 16, 4, 3
 	if m.Parameters() > largeModel {
 		samples, holdout, prefills = 3, 1, 1

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io/fs"
+	"maps"
 	"testing"
 	"testing/fstest"
 
@@ -52,9 +53,7 @@ func FuzzModelConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, variant uint8, config, generation []byte) {
 		m := fstest.MapFS{}
-		for name, file := range weights[int(variant)%len(weights)] {
-			m[name] = file
-		}
+		maps.Copy(m, weights[int(variant)%len(weights)])
 		m["config.json"] = &fstest.MapFile{Data: config}
 		m["generation_config.json"] = &fstest.MapFile{Data: generation}
 		x, err := hf.NewFolder("", m, "")

@@ -168,7 +168,7 @@ func runGenerate(cmd *cobra.Command, args []string, o *generateOptions) error {
 	}
 	length := o.context
 	if length == 0 {
-		if length = len(ids) + o.tokens; !stretches(x.Arch) {
+		if length = len(ids) + o.tokens; !x.Arch.Stretches() {
 			length = min(length, x.Limit())
 		}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -15,11 +14,9 @@ import (
 	"nibble/build"
 	"nibble/calib"
 	"nibble/convert"
-	"nibble/fidelity"
 	"nibble/gguf/block"
 	"nibble/gguf/imatrix"
 	"nibble/gguf/mix"
-	"nibble/hf"
 	"nibble/internal/stage"
 	"nibble/quant"
 )
@@ -50,7 +47,7 @@ func (g *ggufOptions) register(cmd *cobra.Command) {
 
 // unused refuses flags of the format gguf beside another one.
 func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
-	for _, name := range []string{"type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix"} {
+	for _, name := range ggufOnly {
 		if cmd.Flags().Changed(name) && err == nil {
 			err = usagef("--%s needs --format gguf", name)
 		}
@@ -58,10 +55,13 @@ func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// ggufFlags are the flags that mean something with --format gguf.
-var ggufFlags = []string{"format", "priority", "profile", "type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix", "allow-requantize",
-	"output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab", "calib", "calib-field", "samples", "seqlen", "calib-seed",
-	"calib-pack", "calib-chat", "calib-cache", "independent", "method", "resume", "part", "merge", "max-memory", "max-shard-size", "check", "activations", "check-windows"}
+// ggufFlags are the flags that mean something with --format gguf, ggufOnly those that mean nothing without it.
+var (
+	ggufOnly  = []string{"type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix"}
+	ggufFlags = append([]string{"format", "priority", "profile", "allow-requantize", "output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab",
+		"calib", "calib-field", "samples", "seqlen", "calib-seed", "calib-pack", "calib-chat", "calib-cache", "independent", "method", "resume", "part", "merge",
+		"max-memory", "max-shard-size", "check", "activations", "check-windows"}, ggufOnly...)
+)
 
 // ggufSettings turns flags into settings.
 func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name string) (s convert.GGUFSettings, err error) {
@@ -172,49 +172,23 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	r := &convert.GGUFRun{GGUFPlan: plan, Mode: o.mode(), Progress: show.report, Stage: show.stage, Started: o.started(cmd),
 		Loaded: o.loaded(cmd)}
 	r.Check = func(file string) (any, error) {
-		x, err := reopened(cmd.Context(), file)
+		x, err := reopen(file)
 		if err != nil {
 			return nil, err
 		}
-		defer x.Set.Close()
-		if o.textCheck.text == "" {
-			return nil, nil
-		}
-		show.finish()
-		c, err := o.textCheck.compare(cmd, o.common, b, x)
-		if err != nil {
-			return nil, &convert.Unmeasured{Err: err}
-		}
-		return c, nil
+		return o.measured(cmd, show, b, x)
 	}
 	work := r.Quantize
 	if o.parts.merge {
 		work = r.Merge
 	}
-	done, err := work(cmd.Context())
+	report, err := work(cmd.Context())
 	show.finish()
 	if err != nil {
-		return err
+		return o.goesOn(err)
 	}
 	notes(cmd, plan.Notes)
-	if o.json {
-		return printJSON(cmd, struct {
-			Output string         `json:"output"`
-			Files  []convert.File `json:"files"`
-			*convert.Report
-		}{o.out, plan.Files, done})
-	}
-	w, t := cmd.OutOrStdout(), done.Totals
-	printFiles(w, plan.Files)
-	if c, ok := done.Check.(*fidelity.Comparison); ok {
-		fmt.Fprintln(w, verdict(c, "source"))
-	}
-	fmt.Fprintf(w, "%s: %s, %.4f bits per weight", o.out, s.Mix.Name, t.BitsPerWeight)
-	if t.Quantized > 0 {
-		fmt.Fprintf(w, ", SQNR %.2f dB (lowest %.2f dB: %s)", float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
-	}
-	fmt.Fprintln(w)
-	return nil
+	return o.printBuild(cmd, s.Mix.Name, plan.Files, plan.Work(), report)
 }
 
 // imatrix writes weights of columns in place of a model.
@@ -226,11 +200,7 @@ func (o *quantizeOptions) imatrix(cmd *cobra.Command, b *build.Build, s convert.
 	case o.out != "" || o.dry || o.resume || o.gguf.imatrix != "":
 		return usagef("--write-imatrix writes no model: leave --output, --dry-run, --resume and --imatrix out")
 	}
-	mode := stage.Restart
-	if o.overwrite {
-		mode = stage.Overwrite
-	}
-	if err := stage.CheckFiles(out, nil, b.Path, mode); err != nil {
+	if err := stage.CheckFiles(out, nil, b.Path, stage.Anew(o.overwrite)); err != nil {
 		return err
 	}
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, nil, nil)
@@ -269,19 +239,6 @@ func (o *quantizeOptions) ggufSizes(cmd *cobra.Command, s *convert.GGUFSettings)
 	}
 	s.MaxMemory, s.MemoryOf, err = o.maxMemory()
 	return err
-}
-
-// reopened opens a file that was just written as a stranger's. The caller closes the build.
-func reopened(ctx context.Context, file string) (*build.Build, error) {
-	f, _, err := openGGUF(file, false)
-	if err != nil {
-		return nil, fmt.Errorf("the output does not open again: %w", err)
-	}
-	b, err := build.Open(f, hf.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("the output does not open again: %w", err)
-	}
-	return b, nil
 }
 
 // printGGUFPlan prints a dry run.

@@ -154,9 +154,7 @@ func inspect(b *build.Build, name string) *inspection {
 	for _, f := range b.Stored() {
 		in.Files = append(in.Files, inspectedFile{f.Name, f.Size, f.Tensors})
 	}
-	for _, t := range b.Set.Tensors() {
-		in.Bytes += t.Bytes()
-	}
+	in.Bytes = b.Set.Bytes()
 	for i := range b.Tensors {
 		t := &b.Tensors[i]
 		in.Parameters += t.Elements()
@@ -166,7 +164,7 @@ func inspect(b *build.Build, name string) *inspection {
 		case t.Source == "" && l == nil: // a defect, or missing: among the findings
 		case t.Source == "":
 			in.Matrices = append(in.Matrices, quantized(b, t, l))
-		case t.Role.Linear() || t.Role == hf.Head || t.Role == hf.Embedding:
+		case t.Role.Matrix():
 			in.Matrices = append(in.Matrices, matrix{Name: t.Module(), Role: t.Role.String(), Shape: t.Shape, DType: x.DType.String(), Bytes: bytes})
 		default:
 			in.Others = append(in.Others, other{t.Name, t.Role.String(), t.Shape, x.DType.String(), bytes})
@@ -191,10 +189,7 @@ func quantized(b *build.Build, t *hf.Tensor, l quant.Linear) matrix {
 		name := l.Tensors()[0]
 		m.DType = name[strings.LastIndexByte(name, '.')+1:]
 	}
-	for _, name := range l.Tensors() {
-		x, _ := b.Set.Lookup(name)
-		m.Bytes += x.Bytes()
-	}
+	m.Bytes = b.Bytes(l)
 	return m
 }
 

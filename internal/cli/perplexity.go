@@ -2,12 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"text/tabwriter"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"nibble/demo"
 	"nibble/fidelity"
@@ -74,16 +71,11 @@ func windowProgress(cmd *cobra.Command, quiet bool) func(done, windows int) {
 		return nil
 	}
 	w := cmd.ErrOrStderr()
-	var bar *progressbar.ProgressBar
-	f, ok := w.(*os.File)
-	terminal := ok && term.IsTerminal(int(f.Fd()))
+	bar := newBar(w, 1, cmd.Name())
 	return func(done, windows int) {
 		switch {
-		case terminal && bar == nil:
-			bar = progressbar.NewOptions(windows, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(cmd.Name()),
-				progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
-			fallthrough
-		case terminal:
+		case bar != nil:
+			bar.ChangeMax(windows)
 			_ = bar.Set(done) // a terminal that is gone is no reason to stop
 		case done%max(windows/8, 1) == 0 || done == windows:
 			fmt.Fprintf(w, "%s: %d of %d windows\n", cmd.Name(), done, windows)

@@ -40,12 +40,17 @@ func newProgress(w io.Writer, name string, quiet bool, costs map[string]int64, l
 		p.total += cost
 		p.left[label(job)] += cost
 	}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.bar = progressbar.NewOptions64(p.total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(name),
-			progressbar.OptionShowBytes(true), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
-	}
+	p.bar = newBar(w, p.total, name, progressbar.OptionShowBytes(true))
 	return p
+}
+
+// newBar returns a bar on a terminal, nil elsewhere.
+func newBar(w io.Writer, total int64, description string, more ...progressbar.Option) *progressbar.ProgressBar {
+	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return progressbar.NewOptions64(total, append(more, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(description),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())...)
 }
 
 // stage tells what calibration is about: on a terminal now, elsewhere the loss with the next finished layer.
@@ -141,12 +146,7 @@ func newCounter(cmd *cobra.Command, quiet bool, what string, wanted int) *counte
 	if quiet {
 		return nil
 	}
-	c := &counter{cmd: cmd, what: what, start: time.Now()}
-	if w, ok := cmd.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(w.Fd())) {
-		c.bar = progressbar.NewOptions(wanted, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionShowIts(),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
-	}
-	return c
+	return &counter{cmd: cmd, what: what, start: time.Now(), bar: newBar(cmd.ErrOrStderr(), int64(wanted), what, progressbar.OptionShowIts())}
 }
 
 func (c *counter) report(done, wanted int) {

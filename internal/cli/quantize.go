@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nibble/build"
 	"nibble/calib"
 	"nibble/convert"
 	"nibble/fidelity"
@@ -297,45 +298,62 @@ func write(cmd *cobra.Command, o *quantizeOptions, plan *convert.Plan) error {
 		if err != nil {
 			return nil, err
 		}
-		defer b.Set.Close()
-		if o.textCheck.text == "" {
-			return nil, nil
-		}
-		show.finish()
-		c, err := o.textCheck.compare(cmd, o.common, plan.Source, b)
-		if err != nil {
-			return nil, &convert.Unmeasured{Err: err}
-		}
-		return c, nil
+		return o.measured(cmd, show, plan.Source, b)
 	})
 	show.finish()
+	if err != nil {
+		return o.goesOn(err)
+	}
+	notes(cmd, plan.Notes)
+	return o.printBuild(cmd, plan.Format.Name(), plan.Files, plan, report)
+}
+
+// measured runs the text of --check, if there is one, through a build that was just written and through its source, and closes the build.
+func (o *quantizeOptions) measured(cmd *cobra.Command, show *progress, source, b *build.Build) (any, error) {
+	defer b.Set.Close()
+	if o.textCheck.text == "" {
+		return nil, nil
+	}
+	show.finish()
+	c, err := o.textCheck.compare(cmd, o.common, source, b)
+	if err != nil {
+		return nil, &convert.Unmeasured{Err: err}
+	}
+	return c, nil
+}
+
+// goesOn adds to an interruption the command that goes on.
+func (o *quantizeOptions) goesOn(err error) error {
 	if errors.Is(err, convert.ErrInterrupted) {
 		return fmt.Errorf("%w; %s is kept, go on with: %s", convert.ErrInterrupted, o.out+stage.Suffix, resumeCommand(os.Args))
 	}
-	if err != nil {
-		return err
-	}
-	notes(cmd, plan.Notes)
+	return err
+}
+
+// printBuild prints what was written. kind is the name of the format or of the mix.
+func (o *quantizeOptions) printBuild(cmd *cobra.Command, kind string, files []convert.File, plan *convert.Plan, r *convert.Report) error {
 	if o.json {
 		return printJSON(cmd, struct {
 			Output string         `json:"output"`
 			Files  []convert.File `json:"files"`
 			*convert.Report
-		}{o.out, plan.Files, report})
+		}{o.out, files, r})
 	}
-	w := cmd.OutOrStdout()
-	t := report.Totals
-	printFiles(w, plan.Files)
+	w, t := cmd.OutOrStdout(), r.Totals
+	printFiles(w, files)
 	if plan.Allotment != nil {
 		if err := printAllotment(w, plan); err != nil {
 			return err
 		}
 	}
-	if c, ok := report.Check.(*fidelity.Comparison); ok {
+	if c, ok := r.Check.(*fidelity.Comparison); ok {
 		fmt.Fprintln(w, verdict(c, "source"))
 	}
-	fmt.Fprintf(w, "%s: %s, %.4f bits per weight, SQNR %.2f dB (lowest %.2f dB: %s)\n", o.out, plan.Format.Name(),
-		t.BitsPerWeight, float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
+	fmt.Fprintf(w, "%s: %s, %.4f bits per weight", o.out, kind, t.BitsPerWeight)
+	if t.Quantized > 0 {
+		fmt.Fprintf(w, ", SQNR %.2f dB (lowest %.2f dB: %s)", float64(t.SQNR), float64(t.SQNRMin), t.SQNRMinTensor)
+	}
+	fmt.Fprintln(w)
 	return nil
 }
 

@@ -54,10 +54,7 @@ func (x *reporting) open(arg string) error {
 // roomFor reports whether free memory holds a build twice: its weights, and what it takes to measure it.
 func roomFor(b *build.Build) bool {
 	room, known := freeMemory()
-	for _, t := range b.Set.Tensors() {
-		room.bytes -= 2 * t.Bytes()
-	}
-	return !known || room.bytes > 0
+	return !known || room.bytes > 2*b.Set.Bytes()
 }
 
 // build adds a build; r has a model if there is a text, and is then closed when it is measured.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -18,8 +17,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"nibble/build"
-	"nibble/hf"
 	"nibble/internal/kernel"
+	"nibble/internal/machine"
 	"nibble/runtime"
 	"nibble/tokenizer"
 )
@@ -80,36 +79,15 @@ func (r *running) check() error {
 		return coded{fmt.Errorf("NIBBLE_KERNEL: %w", err), exitUsage}
 	}
 	var err error
-	if r.cpu, err = processors(r.cpus); err != nil {
-		return usagef("--cpus: %w", err)
+	if r.cpus != "" {
+		if r.cpu, err = machine.ParseCPUs(r.cpus); err != nil {
+			return usagef("--cpus: %w", err)
+		}
 	}
 	if r.context < 0 {
 		return usagef("--context %d: want a number of tokens, or 0 for the default", r.context)
 	}
 	return nil
-}
-
-// processors reads a list like 0-3,8.
-func processors(list string) (cpus []int, err error) {
-	if list == "" {
-		return nil, nil
-	}
-	const most = 1 << 13
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		lo, err := strconv.Atoi(from)
-		hi := lo
-		if err == nil && isRange {
-			hi, err = strconv.Atoi(to)
-		}
-		if err != nil || lo < 0 || hi < lo || hi >= most {
-			return nil, fmt.Errorf("%q in %q: want a processor or a range, as in 0-3,8", part, list)
-		}
-		for cpu := lo; cpu <= hi; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
 }
 
 // names lists the keys of a table of flag values.
@@ -175,22 +153,8 @@ func (x *runner) language() error {
 		return coded{fmt.Errorf("%s: the tokenizer has %d tokens, the model's embedding %d rows: they do not belong together; restore the tokenizer of this model",
 			x.name, t.Size(), x.Width()), exitInput}
 	}
-	const probe = "a"
-	plain, err := t.Encode(probe, false)
-	if err != nil {
-		return inputError(err)
-	}
-	whole, err := t.Encode(probe, true)
-	if err != nil {
-		return inputError(err)
-	}
 	x.tokenizer = t
-	for i := 0; i+len(plain) <= len(whole); i++ {
-		if slices.Equal(whole[i:i+len(plain)], plain) {
-			x.front = whole[:i]
-			break
-		}
-	}
+	x.front, _ = t.Around()
 	return nil
 }
 
@@ -262,7 +226,7 @@ func (r *running) fit(cmd *cobra.Command, context int, models ...*runner) error 
 	var weights int64
 	for _, x := range models {
 		weights += x.Bytes()
-		if limit := x.Limit(); context > limit && !stretches(x.Arch) {
+		if limit := x.Limit(); context > limit && !x.Arch.Stretches() {
 			return usagef("--context %d: %s is made for %d tokens; --context %d is the longest that fits", context, x.name, limit, limit)
 		}
 	}
@@ -281,16 +245,6 @@ func (r *running) fit(cmd *cobra.Command, context int, models ...*runner) error 
 			megabytes(caches(context)), context)
 	}
 	return nil
-}
-
-// stretches reports whether a model takes more tokens than it was made for.
-func stretches(a *hf.Architecture) bool {
-	for _, b := range a.Blocks {
-		if b.Rope != nil && b.Rope.Type == "dynamic" {
-			return true
-		}
-	}
-	return false
 }
 
 // fitting returns the longest context, up to limit, whose caches need at most room bytes.

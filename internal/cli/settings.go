@@ -1,6 +1,13 @@
 package cli
 
 import (
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
 	"nibble/build"
 	"nibble/convert"
 	"nibble/formats"
@@ -8,12 +15,6 @@ import (
 	"nibble/loader"
 	"nibble/quant"
 	"nibble/safetensors"
-	"runtime/debug"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/spf13/cobra"
 )
 
 // settings turns flags into settings.

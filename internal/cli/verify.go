@@ -10,10 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"nibble/build"
 	"nibble/convert"
 	"nibble/demo"
-	"nibble/hf"
 	"nibble/loader"
 	"nibble/report"
 )
@@ -132,15 +130,7 @@ func (v *verification) sources(ctx context.Context, r *convert.Report, o *verify
 
 // contents opens the build as a stranger's. What keeps it from being opened is a deviation, too.
 func (v *verification) contents(ctx context.Context, path string, r *convert.Report) ([]convert.Deviation, error) {
-	folder, _, err := openModel([]string{path})
-	if err != nil {
-		return []convert.Deviation{{What: "does not open: " + err.Error()}}, nil
-	}
-	b, err := build.Open(folder, hf.Options{})
-	var unknown *hf.UnknownArchitecture
-	if errors.As(err, &unknown) {
-		b, err = build.Open(folder, hf.Options{Generic: true})
-	}
+	b, err := openWritten(path)
 	if err != nil {
 		return []convert.Deviation{{What: "does not open: " + err.Error()}}, nil
 	}

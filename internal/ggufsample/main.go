@@ -64,7 +64,7 @@ func sample(dir string) error {
 		weights[i] = float32(r.NormFloat64() * math.Exp(float64(i/cols-8)))
 	}
 	tensors := []tensor{floats("weights", weights)}
-	for t := block.Type(0); t < 64; t++ {
+	for t := range block.Type(64) {
 		n := rows * cols
 		if t.Known() {
 			n = n / t.Size() * t.Bytes()

@@ -60,6 +60,19 @@ func peakInt8Generic(rounds int) (n int32) {
 	return n
 }
 
+// dotInt8 returns Σ w[i]·x[i] of slices of the same length, a multiple of 8.
+func dotInt8(w, x []int8) int32 {
+	var a, b, c, d int32
+	for i := 0; i < len(w); i += 8 {
+		p, q := (*[8]int8)(w[i:]), (*[8]int8)(x[i:])
+		a += int32(p[0])*int32(q[0]) + int32(p[4])*int32(q[4])
+		b += int32(p[1])*int32(q[1]) + int32(p[5])*int32(q[5])
+		c += int32(p[2])*int32(q[2]) + int32(p[6])*int32(q[6])
+		d += int32(p[3])*int32(q[3]) + int32(p[7])*int32(q[7])
+	}
+	return a + b + c + d
+}
+
 func peakBF16Generic(rounds int) (n int32) {
 	for range rounds {
 		n += int32(dotBF16(onesBF16[:], onesFloat[:]))

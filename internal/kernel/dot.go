@@ -5,16 +5,15 @@ import (
 	"math"
 )
 
-// dots are the dot products of a set. Slices fit; lengths are multiples of 16 for axpy and of 64 for dotInt8, whose tails
-// the caller does, and may be 0.
+// dots are the dot products of a set. Slices fit; lengths are multiples of 16 for axpy, whose tails the caller does, and may
+// be 0.
 type dots struct {
 	dot     func(x, y []float32) float32
 	dotBF16 func(w []byte, x []float32) float32
 	axpy    func(y []float32, a float32, x []float32)
-	dotInt8 func(w, x []int8) int32
 }
 
-var dotsGeneric = dots{dot, dotBF16, axpy, dotInt8}
+var dotsGeneric = dots{dot, dotBF16, axpy}
 
 // Dot returns Σ x[i]·y[i] in the order of the package comment. y is at least as long as x.
 func Dot(x, y []float32) float32 { return active.dot(x, y[:len(x)]) }

@@ -5,9 +5,8 @@ package kernel
 //go:generate go -C _asm run ./dot -out ../dot_amd64.s -stubs ../dot_stubs_amd64.go -pkg kernel
 
 var (
-	dotsAVX2   = dots{dotByLanes, dotBF16ByLanes, axpyAVX2, dotInt8AVX2}
-	dotsAVX512 = dots{dotAVX512, dotBF16AVX512, axpyAVX512, dotInt8AVX512}
-	dotsVNNI   = dots{dotAVX512, dotBF16AVX512, axpyAVX512, dotInt8VNNI}
+	dotsAVX2   = dots{dotByLanes, dotBF16ByLanes, axpyAVX2}
+	dotsAVX512 = dots{dotAVX512, dotBF16AVX512, axpyAVX512}
 )
 
 func dotByLanes(x, y []float32) float32 {

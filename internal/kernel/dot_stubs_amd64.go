@@ -13,9 +13,6 @@ func dotBF16AVX2(w []byte, x []float32) [16]float32
 // axpyAVX2 adds a times x to y, a multiple of 16; axpy is the specification.
 func axpyAVX2(y []float32, a float32, x []float32)
 
-// dotInt8AVX2 adds up the products of all elements, a multiple of 64; dotInt8 is the specification.
-func dotInt8AVX2(w []int8, x []int8) int32
-
 // dotAVX512 adds up the products of all elements; dot is the specification.
 func dotAVX512(x []float32, y []float32) float32
 
@@ -24,9 +21,3 @@ func dotBF16AVX512(w []byte, x []float32) float32
 
 // axpyAVX512 adds a times x to y, a multiple of 16; axpy is the specification.
 func axpyAVX512(y []float32, a float32, x []float32)
-
-// dotInt8AVX512 adds up the products of all elements, a multiple of 64; dotInt8 is the specification.
-func dotInt8AVX512(w []int8, x []int8) int32
-
-// dotInt8VNNI adds up the products of all elements, a multiple of 64; dotInt8 is the specification.
-func dotInt8VNNI(w []int8, x []int8) int32

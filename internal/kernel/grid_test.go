@@ -24,6 +24,16 @@ func plainGridError(g Grid, w, d []float32) float64 {
 	return lane[0]
 }
 
+func TestNearest(t *testing.T) {
+	for x, want := range map[float32]float32{
+		0.5: 0, 1.5: 2, 2.5: 2, -0.5: 0, -1.5: -2, 7.4: 7, 7.5: 7, -8.5: -8, -8.6: -8, inf: 7, -inf: -8,
+	} {
+		if got := Nearest(x, -8, 7); got != want {
+			t.Errorf("%v: %v, want %v", x, got, want)
+		}
+	}
+}
+
 // Every set has the bits of the definition, for grids of all three kinds, at every length, with weights from subnormal to
 // enormous.
 func TestGridError(t *testing.T) { underEach(t, testGridError) }

@@ -79,12 +79,6 @@ func (k *kblock) half() int { return k.scales() + WidestBlock/k.group*k.groupByt
 // KBytes is the size of a record.
 func (k KBlock) KBytes() int { return kblocks[k].head() + 2*kblocks[k].half() }
 
-// KGroup is the number of columns of a group.
-func (k KBlock) KGroup() int { return kblocks[k].group }
-
-// KMins reports whether the kind has minimums.
-func (k KBlock) KMins() bool { return kblocks[k].mins }
-
 // KRow is a row's part of a record.
 type KRow struct {
 	D, DMin uint16     // float16

@@ -178,37 +178,6 @@ func testQuantizeInt8(t *testing.T) {
 	}
 }
 
-func TestDotInt8(t *testing.T) { underEach(t, testDotInt8) }
-
-func testDotInt8(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 3))
-	for n := range 300 {
-		w, x := make([]int8, n), make([]int8, n+1)
-		var want, low, high int32
-		for i := range w {
-			w[i], x[i] = int8(r.IntN(256)-128), int8(r.IntN(255)-127)
-			want += int32(w[i]) * int32(x[i])
-		}
-		if got := DotInt8(w, x); got != want {
-			t.Fatalf("length %d: %d, want %d", n, got, want)
-		}
-		for i := range w {
-			w[i], x[i] = -128, 127
-			low -= 128 * 127
-			high += 128 * 128
-		}
-		if got := DotInt8(w, x); got != low {
-			t.Fatalf("length %d: %d, want %d", n, got, low)
-		}
-		for i := range w {
-			x[i] = -128
-		}
-		if got := DotInt8(w, x); got != high {
-			t.Fatalf("length %d: %d, want %d", n, got, high)
-		}
-	}
-}
-
 // Rotation keeps the length of every pair, leaves the rest alone, and turns (1, 0) into (cos, sin).
 func TestRotate(t *testing.T) {
 	x := []float32{1, 3, 0, 4, 7, 8}
@@ -231,7 +200,6 @@ func TestSoftcap(t *testing.T) {
 
 func BenchmarkDot(b *testing.B) {
 	x, raw := random(rand.New(rand.NewPCG(4, 4)), 4096)
-	w := make([]int8, len(x))
 	var sink float32
 	b.Run("f32", func(b *testing.B) {
 		b.SetBytes(int64(4 * len(x)))
@@ -243,12 +211,6 @@ func BenchmarkDot(b *testing.B) {
 		b.SetBytes(int64(2 * len(x)))
 		for b.Loop() {
 			sink += DotBF16(raw, x)
-		}
-	})
-	b.Run("int8", func(b *testing.B) {
-		b.SetBytes(int64(len(x)))
-		for b.Loop() {
-			sink += float32(DotInt8(w, w))
 		}
 	})
 }

@@ -38,12 +38,10 @@ var vectorOps = []struct {
 	{"GELUGated", func(a, b, c, d []float32) []float32 { GELUGated(b, a, b); return b }},
 	{"GELUTanhGated", func(a, b, c, d []float32) []float32 { GELUTanhGated(d, a, b); return d }},
 	{"exp", func(a, b, c, d []float32) []float32 { return append(a, active.expSum(a, 1, 0)) }},
-	{"QuantizeInt8Blocks", func(a, b, c, d []float32) []float32 {
-		q, sums := make([]int8, len(a)), make([]int32, len(a))
-		QuantizeInt8Blocks(q, c, sums, a, 24)
-		for i := range (len(a) + 23) / 24 {
-			c = append(c, float32(sums[i]))
-		}
+	{"QuantizeInt8", func(a, b, c, d []float32) []float32 {
+		q := make([]int8, len(a))
+		s, sum := QuantizeInt8(q, a)
+		c = append(c, s, float32(sum))
 		for _, v := range q {
 			c = append(c, float32(v))
 		}
@@ -286,7 +284,7 @@ func BenchmarkVectors(b *testing.B) {
 			}
 		}
 		x, half := make([]float32, n), n/2
-		q, scales, sums := make([]int8, n), make([]float32, n), make([]int32, n)
+		q := make([]int8, n)
 		for _, op := range []struct {
 			name string
 			run  func()
@@ -300,7 +298,6 @@ func BenchmarkVectors(b *testing.B) {
 			{"GELUGated", func() { GELUGated(x, v[0], v[1]) }},
 			{"GELUTanhGated", func() { GELUTanhGated(x, v[0], v[1]) }},
 			{"QuantizeInt8", func() { QuantizeInt8(q, v[0]) }},
-			{"QuantizeInt8Blocks", func() { QuantizeInt8Blocks(q, scales, sums, v[0], 128) }},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", op.name, n), func(b *testing.B) {
 				b.SetBytes(int64(4 * n))

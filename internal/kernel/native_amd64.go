@@ -14,16 +14,23 @@ func native() (list, apart []set) {
 	if !x.HasBMI2 || !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512VL || !x.HasAVX512DQ {
 		return list, nil
 	}
-	list = append(list, set{"avx512", dotsAVX512, gridsAVX512, rowsAVX512, packsAVX2, panelsAVX512, tilesAVX512, ceilingsAVX512, layersAVX512, attendsAVX512, gemmsAVX512, momentsAVX512, fusesAVX512, waysAVX512})
-	if x.HasAVX512VNNI {
-		list = append(list, set{"avx512vnni", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsVNNI, tilesAVX512, ceilingsVNNI, layersAVX512, attendsAVX512, gemmsAVX512, momentsAVX512, fusesAVX512, waysAVX512})
-		if x.HasAVX512BF16 {
-			list = append(list, set{"avx512bf16", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsBF16, tilesAVX512, ceilingsBF16, layersAVX512, attendsAVX512, gemmsAVX512, momentsBF16, fusesAVX512, waysAVX512})
-			if amxUsable {
-				list = append(list, set{"amx", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsAMX, tilesAVX512, ceilingsAMX, layersAVX512, attendsAVX512, gemmsAVX512, momentsBF16, fusesAVX512, waysAVX512})
-				apart = append(apart, set{"amxbf16", dotsVNNI, gridsAVX512, rowsAVX512, packsAVX2, panelsAMXBF16, tilesAVX512, ceilingsAMXBF16, layersAVX512, attendsAVX512, gemmsAVX512, momentsBF16, fusesAVX512, waysAVX512})
-			}
-		}
+	s := set{"avx512", dotsAVX512, gridsAVX512, rowsAVX512, packsAVX2, panelsAVX512, tilesAVX512, ceilingsAVX512, layersAVX512, attendsAVX512, gemmsAVX512, momentsAVX512, fusesAVX512, waysAVX512}
+	list = append(list, s)
+	if !x.HasAVX512VNNI {
+		return list, nil
 	}
-	return list, apart
+	s.name, s.panels, s.ceilings = "avx512vnni", panelsVNNI, ceilingsVNNI
+	list = append(list, s)
+	if !x.HasAVX512BF16 {
+		return list, nil
+	}
+	s.name, s.panels, s.ceilings, s.moments = "avx512bf16", panelsBF16, ceilingsBF16, momentsBF16
+	list = append(list, s)
+	if !amxUsable {
+		return list, nil
+	}
+	s.name, s.panels, s.ceilings = "amx", panelsAMX, ceilingsAMX
+	list = append(list, s)
+	s.name, s.panels, s.ceilings = "amxbf16", panelsAMXBF16, ceilingsAMXBF16
+	return list, []set{s}
 }

@@ -97,20 +97,3 @@ func BenchmarkSolve(b *testing.B) {
 		Solve(l, n, y, n, n, threads)
 	})
 }
-
-// A small system for every row of a matrix is what re-fitting parameters takes.
-func BenchmarkSmall(b *testing.B) {
-	for _, n := range []int{9, 24, 112} {
-		r := rand.New(rand.NewPCG(11, 11))
-		a, l, x := definite(r, n), make([]float64, n*n), numbers[float64](r, n, false)
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				copy(l, a)
-				if err := SolveSPD(l, n, x, 1, 1, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -12,6 +12,7 @@ type PivotError struct {
 	Pivot float64 // not above 0, or not finite
 }
 
+// Error names the pivot, counted from 0, and its value.
 func (e *PivotError) Error() string {
 	return fmt.Sprintf("the matrix is not positive definite: pivot %d is %g", e.Index, e.Pivot)
 }

@@ -11,10 +11,6 @@ func Solve(l []float64, n int, b []float64, ldb, r, threads int) {
 	if n == 0 || r == 0 {
 		return
 	}
-	if r == 1 {
-		solveOne(l, n, b, ldb)
-		return
-	}
 	var p Panels[float64]
 	p.Pack(b, ldb, false, n, r, threads)
 	for i := 0; i < n; i += outerBlock {
@@ -37,24 +33,6 @@ func Solve(l []float64, n int, b []float64, ldb, r, threads int) {
 	}
 	p.reverse(threads)
 	p.unpack(b, ldb, false, threads)
-}
-
-// solveOne is Solve for a column.
-func solveOne(l []float64, n int, b []float64, ldb int) {
-	for i := range n {
-		s := b[i*ldb]
-		for k, v := range l[i*n:][:i] {
-			s -= float64(v * b[k*ldb])
-		}
-		b[i*ldb] = s / l[i*n+i]
-	}
-	for k := n - 1; k >= 0; k-- {
-		x := b[k*ldb] / l[k*n+k]
-		b[k*ldb] = x
-		for i, v := range l[k*n:][:k] {
-			b[i*ldb] -= float64(v * x)
-		}
-	}
 }
 
 // reverse puts the rows of p in reverse order.

@@ -18,7 +18,7 @@ var allowed = map[string][]string{
 	"github.com/spf13/cobra":            {"internal/cli", "internal/docgen"},
 	"gopkg.in/yaml.v3":                  {"internal/cli"},
 	"github.com/schollz/progressbar/v3": {"internal/cli"},
-	"github.com/tidwall/sjson":          {"hf", "build", "gguf/view"},
+	"github.com/tidwall/sjson":          {"hf", "build"},
 	"github.com/x448/float16":           {"internal/half", "internal/kernel"},
 	"github.com/dlclark/regexp2/v2":     {"tokenizer"},
 	"github.com/ardanlabs/jinja":        {"tokenizer"},
@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 // are there already, the rest are tools of the house.
 var (
 	makesFiles = map[string]bool{"os.Create": true, "os.WriteFile": true, "os.OpenFile": true, "os.CreateTemp": true, "os.Rename": true}
-	makers     = []string{"internal/stage", "internal/cli", "internal/benchmodel", "internal/llamatable", "internal/testmodel", "internal/docgen", "internal/kernel/amx/emu", "internal/release"}
+	makers     = []string{"internal/stage", "internal/cli", "internal/benchmodel", "internal/testmodel", "internal/kernel/amx/emu", "internal/release"}
 )
 
 func TestHouse(t *testing.T) {
@@ -85,13 +85,17 @@ func checkFile(t *testing.T, root, path string, documented map[string]bool) {
 	if n := strings.Count(string(raw), "\n"); n > limit {
 		t.Errorf("%s has %d lines, more than %d", name, n, limit)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), path, raw, parser.ParseComments)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, raw, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented[dir] = documented[dir] || file.Doc != nil
-	for _, s := range file.Imports {
+	for i, s := range file.Imports {
 		imported := strings.Trim(s.Path.Value, `"`)
+		if i > 0 && origin(s) != origin(file.Imports[i-1]) && set.Position(s.Pos()).Line == set.Position(file.Imports[i-1].End()).Line+1 {
+			t.Errorf("%s imports %s in a group of others: the standard library, other people's and ours are apart", name, imported)
+		}
 		if rooms := allowed[imported]; rooms != nil && !slices.Contains(rooms, dir) && !test {
 			t.Errorf("%s imports %s, which only %v may", name, imported, rooms)
 		}
@@ -121,4 +125,16 @@ func checkFile(t *testing.T, root, path string, documented map[string]bool) {
 		}
 		return true
 	})
+}
+
+// origin says whose a package is.
+func origin(s *ast.ImportSpec) string {
+	first, _, _ := strings.Cut(strings.Trim(s.Path.Value, `"`), "/")
+	switch {
+	case first == "nibble":
+		return first
+	case strings.Contains(first, "."):
+		return "others"
+	}
+	return "standard"
 }

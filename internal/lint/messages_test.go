@@ -47,3 +47,37 @@ func TestTroubleshooting(t *testing.T) {
 		t.Errorf("%d headings", headings)
 	}
 }
+
+// What the Makefile calls phony and what the documents tell a reader to make has a rule.
+func TestTargets(t *testing.T) {
+	raw, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile := string(raw)
+	rules := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(makefile, -1) {
+		rules[m[1]] = true
+	}
+	phony := regexp.MustCompile(`(?m)^\.PHONY:(.*)$`).FindStringSubmatch(makefile)
+	for name := range strings.FieldsSeq(phony[1]) {
+		if !rules[name] {
+			t.Errorf("no rule makes %s", name)
+		}
+	}
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(files, "../../README.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md", "../../SECURITY.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?m)(?:`|^)make ([a-z0-9-]+)").FindAllStringSubmatch(string(text), -1) {
+			if !rules[m[1]] {
+				t.Errorf("%s: no rule for make %s", path, m[1])
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -67,5 +68,18 @@ func TestField(t *testing.T) {
 	}
 	if CPU() == "" {
 		t.Error("the processor has no name")
+	}
+}
+
+func TestParseCPUs(t *testing.T) {
+	for list, want := range map[string][]int{"0": {0}, "3,0-2": {3, 0, 1, 2}, "7-7,7": {7, 7}} {
+		if got, err := ParseCPUs(list); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v; want %v", list, got, err, want)
+		}
+	}
+	for _, list := range []string{"", "0,", "-1", "3-2", "a", "0-b", "0-16384", "0-9999,0-9999"} {
+		if got, err := ParseCPUs(list); err == nil {
+			t.Errorf("%q: %v", list, got)
+		}
 	}
 }

@@ -1,3 +1,4 @@
+// Package mmap takes memory outside the heap, of its own or from files that the system may move it to.
 package mmap
 
 import (

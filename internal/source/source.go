@@ -1,15 +1,13 @@
-// Package source opens what containers of tensors are read from: regular files, by path or in a file system, mapped into memory or not, or what
-// a caller has open. Errors begin with the file's name.
+// Package source opens what containers of tensors are read from: regular files, by path or in a file system, or what a caller has
+// open. Errors begin with the file's name.
 package source
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 
-	"nibble/internal/mmap"
 	"nibble/internal/slots"
 )
 
@@ -20,7 +18,6 @@ type Source struct {
 
 	r      io.ReaderAt
 	closer io.Closer // nil if the caller owns r
-	view   []byte    // the whole file, if it is mapped
 }
 
 // New is a source of size bytes in r, which the caller keeps open for as long as it uses the source.
@@ -60,19 +57,7 @@ func open(name string, stat func(string) (fs.FileInfo, error), open func(string)
 	return &Source{Name: name, Size: info.Size(), r: r, closer: f}, nil
 }
 
-// Map is Open for a file that is mapped into memory, where that is possible.
-func Map(path string) (*Source, error) {
-	m, err := mmap.Open(path)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return Open(path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Source{Name: path, Size: int64(len(m.Bytes())), r: m, closer: m, view: m.Bytes()}, nil
-}
-
-// ReadAt reads from the file itself, mapped or not.
+// ReadAt reads at an offset of the file.
 func (s *Source) ReadAt(p []byte, off int64) (int, error) { return s.r.ReadAt(p, off) }
 
 // Read fills p from byte off of the size bytes that begin at byte at.
@@ -83,17 +68,8 @@ func (s *Source) Read(p []byte, at, size, off int64) error {
 	return slots.ReadFull(s.r, p, at+off)
 }
 
-// View returns size bytes from byte at on of a mapped file, valid until Close; nil if it is not mapped.
-func (s *Source) View(at, size int64) []byte {
-	if s.view == nil {
-		return nil
-	}
-	return s.view[at : at+size : at+size]
-}
-
-// Close closes the file, unless the caller owns it, and ends its views.
+// Close closes the file, unless the caller owns it.
 func (s *Source) Close() error {
-	s.view = nil
 	if s.closer == nil {
 		return nil
 	}

@@ -24,6 +24,14 @@ const (
 	Overwrite             // remove OUT.partial now, replace OUT in Commit
 )
 
+// Anew is the mode of an output that no later run goes on with.
+func Anew(overwrite bool) Mode {
+	if overwrite {
+		return Overwrite
+	}
+	return Restart
+}
+
 // marker is a file in every unfinished folder: what does not have it is not ours to remove.
 const marker = ".nibble-unfinished"
 

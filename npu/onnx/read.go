@@ -33,7 +33,7 @@ func (e *FormatError) Unwrap() error { return ErrCorrupt }
 // memory.
 const mostParts = 1 << 22
 
-// Decode reads a file.
+// Decode reads the bytes of a file. Tensors of the model share them. An error is a [*FormatError].
 func Decode(raw []byte) (*Model, error) {
 	d := &decoder{size: len(raw)}
 	m := &Model{}

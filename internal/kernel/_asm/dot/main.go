@@ -14,12 +14,9 @@ func main() {
 	dotAVX2()
 	dotBF16AVX2()
 	axpyAVX2()
-	dotInt8AVX2()
 	dotAVX512()
 	dotBF16AVX512()
 	axpyAVX512()
-	dotInt8AVX512()
-	dotInt8VNNI()
 	Generate()
 }
 
@@ -87,41 +84,6 @@ func axpyAVX2() {
 		ADDQ(Imm(64), x)
 		ADDQ(Imm(64), y)
 	})
-	VZEROUPPER()
-	RET()
-}
-
-func dotInt8AVX2() {
-	TEXT("dotInt8AVX2", NOSPLIT, "func(w, x []int8) int32")
-	Doc("dotInt8AVX2 adds up the products of all elements, a multiple of 64; dotInt8 is the specification.")
-	w, x := Load(Param("w").Base(), GP64()), Load(Param("x").Base(), GP64())
-	sum, a, b := YMM(), YMM(), YMM()
-	VPXOR(sum, sum, sum)
-	Each("x", 64, func() {
-		for off := 0; off < 64; off += 16 {
-			VPMOVSXBW(Mem{Base: w, Disp: off}, a)
-			VPMOVSXBW(Mem{Base: x, Disp: off}, b)
-			VPMADDWD(a, b, a)
-			VPADDD(a, sum, sum)
-		}
-		ADDQ(Imm(64), w)
-		ADDQ(Imm(64), x)
-	})
-	storeSum(sum)
-}
-
-// storeSum returns the sum of the eight integers of a register.
-func storeSum(sum VecVirtual) {
-	lo, hi := sum.AsX(), XMM()
-	VEXTRACTI128(Imm(1), sum, hi)
-	VPADDD(hi, lo, lo)
-	VPSHUFD(Imm(0x4e), lo, hi)
-	VPADDD(hi, lo, lo)
-	VPSHUFD(Imm(0xb1), lo, hi)
-	VPADDD(hi, lo, lo)
-	r := GP32()
-	VMOVD(lo, r)
-	Store(r, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }
@@ -223,52 +185,4 @@ func axpyAVX512() {
 	})
 	VZEROUPPER()
 	RET()
-}
-
-func dotInt8AVX512() {
-	TEXT("dotInt8AVX512", NOSPLIT, "func(w, x []int8) int32")
-	Doc("dotInt8AVX512 adds up the products of all elements, a multiple of 64; dotInt8 is the specification.")
-	w, x := Load(Param("w").Base(), GP64()), Load(Param("x").Base(), GP64())
-	sum, a, b := ZMM(), ZMM(), ZMM()
-	VPXORD(sum, sum, sum)
-	Each("x", 64, func() {
-		for off := 0; off < 64; off += 32 {
-			VPMOVSXBW(Mem{Base: w, Disp: off}, a)
-			VPMOVSXBW(Mem{Base: x, Disp: off}, b)
-			VPMADDWD(a, b, a)
-			VPADDD(a, sum, sum)
-		}
-		ADDQ(Imm(64), w)
-		ADDQ(Imm(64), x)
-	})
-	half := YMM()
-	VEXTRACTI64X4(Imm(1), sum, half)
-	VPADDD(half, sum.AsY(), half)
-	storeSum(half)
-}
-
-// dotInt8VNNI makes x unsigned by adding 128, which VPDPBUSD wants, and takes 128·Σw off again.
-func dotInt8VNNI() {
-	TEXT("dotInt8VNNI", NOSPLIT, "func(w, x []int8) int32")
-	Doc("dotInt8VNNI adds up the products of all elements, a multiple of 64; dotInt8 is the specification.")
-	w, x := Load(Param("w").Base(), GP64()), Load(Param("x").Base(), GP64())
-	sum, off, a, b, flip := ZMM(), ZMM(), ZMM(), ZMM(), ZMM()
-	VPXORD(sum, sum, sum)
-	VPXORD(off, off, off)
-	c := GP32()
-	MOVL(U32(0x80808080), c)
-	VPBROADCASTD(c, flip)
-	Each("x", 64, func() {
-		VMOVDQU32(Mem{Base: w}, a)
-		VPXORD(Mem{Base: x}, flip, b)
-		VPDPBUSD(a, b, sum)
-		VPDPBUSD(a, flip, off)
-		ADDQ(Imm(64), w)
-		ADDQ(Imm(64), x)
-	})
-	VPSUBD(off, sum, sum)
-	half := YMM()
-	VEXTRACTI64X4(Imm(1), sum, half)
-	VPADDD(half, sum.AsY(), half)
-	storeSum(half)
 }
