@@ -130,8 +130,8 @@ var machines = map[string]func(m fstest.MapFS){
 		put(m, "proc/self/cgroup", "0::/pod/job\n")
 		put(m, "proc/self/status", "Name:\tprobe\nCpus_allowed_list:\t0-7\n")
 		put(m, "sys/fs/cgroup/pod/memory.max", "8589934592\n")
-		put(m, "sys/fs/cgroup/pod/memory.current", "3221225472\n")
-		put(m, "sys/fs/cgroup/pod/memory.stat", "anon 1\ninactive_file 1073741824\n")
+		put(m, "sys/fs/cgroup/pod/memory.current", "3959422976\n")
+		put(m, "sys/fs/cgroup/pod/memory.stat", "anon 1\nfile 1610612736\ninactive_file 1073741824\nactive_file 536870912\nslab_reclaimable 201326592\n")
 		put(m, "sys/fs/cgroup/pod/job/memory.max", "max\n")
 		put(m, "sys/fs/cgroup/pod/job/cpu.max", "250000 100000\n")
 	},
@@ -140,7 +140,8 @@ var machines = map[string]func(m fstest.MapFS){
 		memory(m, 32000000, 30000000)
 		put(m, "proc/self/cgroup", "4:memory:/docker/ab\n3:cpu,cpuacct:/docker/ab\n")
 		put(m, "sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n") // the container's own root
-		put(m, "sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n")
+		put(m, "sys/fs/cgroup/memory/memory.usage_in_bytes", "1610612736\n")
+		put(m, "sys/fs/cgroup/memory/memory.stat", "inactive_file 1\nactive_file 2\ntotal_inactive_file 134217728\ntotal_active_file 402653184\n")
 		put(m, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n")
 		put(m, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
 	},

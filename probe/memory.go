@@ -93,21 +93,25 @@ func (r *reader) cgroups() {
 	}
 }
 
-// memoryLimit reads a group's limit and what is used of it, without the files that the kernel can drop.
+// memoryLimit reads a group's limit and what is used of it, without what the kernel drops when it is short: pages of files, those read more than
+// once (active) too, and its own caches.
 func (r *reader) memoryLimit(dir string, v2 bool) (limit, used int64, ok bool) {
-	names := [3]string{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
+	name, total, prefix := "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
 	if v2 {
-		names = [3]string{"memory.max", "memory.current", "inactive_file"}
+		name, total, prefix = "memory.max", "memory.current", ""
 	}
-	limit, ok = r.number(dir+"/"+names[0], maxMemory) // "max", or close to 2^63 in the first version: no limit
+	limit, ok = r.number(dir+"/"+name, maxMemory) // "max", or close to 2^63 in the first version: no limit
 	if !ok || limit == 0 {
 		return 0, 0, false
 	}
-	used, _ = r.number(dir+"/"+names[1], maxMemory)
-	if cached, known := parseNumber(fields(r.raw(dir+"/memory.stat"), " ")[names[2]], maxMemory); known {
-		used = max(0, used-cached)
+	used, _ = r.number(dir+"/"+total, maxMemory)
+	stat := fields(r.raw(dir+"/memory.stat"), " ")
+	for _, kind := range []string{prefix + "inactive_file", prefix + "active_file", "slab_reclaimable"} {
+		if n, known := parseNumber(stat[kind], maxMemory); known {
+			used -= n
+		}
 	}
-	return limit, used, true
+	return limit, max(0, used), true
 }
 
 // quota reads how many processors' worth of time a group may take.
