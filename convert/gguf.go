@@ -257,7 +257,7 @@ func (p *GGUFPlan) choose(arch string, list []names.Tensor) []gguf.Spec {
 }
 
 // BitsPerWeight counts all bytes of all tensors over all weights of the source.
-func (p *GGUFPlan) BitsPerWeight() float64 { return 8 * float64(p.File.Bytes) / float64(p.Params) }
+func (p *GGUFPlan) BitsPerWeight() float64 { return bitsPerWeight(p.File.Bytes, p.Params) }
 
 // Bytes returns the size of the output.
 func (p *GGUFPlan) Bytes() int64 { return totalSize(p.Files) }

@@ -9,7 +9,6 @@ import (
 
 	codec "nibble/gguf/block"
 	"nibble/hf"
-	"nibble/internal/version"
 	"nibble/quant"
 )
 
@@ -56,19 +55,9 @@ func (p *GGUFPlan) flags() map[string]any {
 
 // report is the report of a file; without outcomes the widest figures stand in it.
 func (p *GGUFPlan) report(outcomes map[string]*outcome, sums map[string]string) *Report {
-	r := &Report{Tool: "nibble " + version.String(), Command: p.Command, Flags: p.flags(), Notes: append([]string{}, p.Notes...),
-		Carried: []string{}, Outputs: outputs(p.Files), Tensors: []ReportTensor{}}
-	if c := p.Calibration; c != nil {
-		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: strings.Repeat("0", 64)}
-	}
-	r.Source = ReportSource{Architecture: p.Source.Arch.Name, Tied: p.Source.Arch.Tied, StackedExperts: p.Source.Stacked}
-	for _, f := range p.Source.Stored() {
-		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.Size, sums[f.Name]})
-	}
-	r.Totals = Totals{Parameters: p.Params, TensorBytes: p.File.Bytes, BitsPerWeight: math.Round(p.BitsPerWeight()*1e4) / 1e4,
-		SQNR: widestDecibel, SQNRMin: widestDecibel}
-	var all quant.Noise
-	worst := math.Inf(1)
+	r := newReport(p.Source, sums, p.Files, p.Params, p.File.Bytes, p.Calibration)
+	r.Command, r.Flags, r.Notes = p.Command, p.flags(), append([]string{}, p.Notes...)
+	sum := tally{worst: math.Inf(1)}
 	for _, t := range p.Tensors {
 		if len(t.Shape) < 2 || len(t.Sources) == 0 {
 			continue
@@ -78,34 +67,25 @@ func (p *GGUFPlan) report(outcomes map[string]*outcome, sums map[string]string) 
 			for _, s := range t.Sources {
 				r.Totals.Quantized += s.Elements()
 			}
-			db, most := widestDecibel, widestFigure
 			if p.Method != quant.Search {
 				loss := widestFigure
 				x.Loss, x.Fallback = &loss, widestFallback
 			}
+			var noise *quant.Noise
 			if outcomes != nil {
-				n, loss, fallback := merged(t.Sources, outcomes)
-				x.Loss, x.Fallback = loss, fallback
-				db, most = Decibel(n.SQNR()), Figure(n.Max)
-				all.Merge(n)
-				if n.SQNR() < worst {
-					worst, r.Totals.SQNRMinTensor = n.SQNR(), t.Name
-				}
-			} else if len(t.Name) > len(r.Totals.SQNRMinTensor) {
-				r.Totals.SQNRMinTensor = t.Name
+				noise, x.Loss, x.Fallback = merged(t.Sources, outcomes)
 			}
-			x.SQNR, x.Max = &db, &most
+			sum.add(&x, noise)
 		}
 		r.Tensors = append(r.Tensors, x)
 	}
-	if outcomes != nil {
-		r.Totals.SQNR, r.Totals.SQNRMin = Decibel(all.SQNR()), Decibel(worst)
-	}
+	sum.totals(&r.Totals, outcomes != nil)
 	return r
 }
 
 // merged sums up what became of the matrices of a tensor: the loss is the mean of theirs, the fallback the first.
-func merged(sources []*hf.Tensor, outcomes map[string]*outcome) (n quant.Noise, loss *Figure, fallback string) {
+func merged(sources []*hf.Tensor, outcomes map[string]*outcome) (n *quant.Noise, loss *Figure, fallback string) {
+	n = new(quant.Noise)
 	var sum Figure
 	count := 0
 	for _, s := range sources {
@@ -126,11 +106,7 @@ func merged(sources []*hf.Tensor, outcomes map[string]*outcome) (n quant.Noise, 
 
 // reportSize is the length of a report in which every figure takes its widest form.
 func (p *GGUFPlan) reportSize() int64 {
-	sums := map[string]string{}
-	for _, f := range p.Source.Stored() {
-		sums[f.Name] = strings.Repeat("0", 64)
-	}
-	r := p.report(nil, sums)
+	r := p.report(nil, nil)
 	if p.Measured {
 		r.Check = strings.Repeat(" ", widestCheck)
 	}

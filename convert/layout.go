@@ -140,7 +140,9 @@ func (p *Plan) files() error {
 func (p *Plan) Bytes() int64 { return totalSize(p.Files) }
 
 // BitsPerWeight counts all bytes of all tensors over all weights of the source, tied ones once.
-func (p *Plan) BitsPerWeight() float64 { return 8 * float64(p.Weights.TotalSize) / float64(p.Params) }
+func (p *Plan) BitsPerWeight() float64 { return bitsPerWeight(p.Weights.TotalSize, p.Params) }
+
+func bitsPerWeight(bytes, params int64) float64 { return 8 * float64(bytes) / float64(params) }
 
 // padMLP widens the matrices of the dense MLP.
 func (p *Plan) padMLP() error {

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"nibble/internal/kernel"
 	"nibble/internal/machine"
+	"nibble/internal/parallel"
 )
 
 // Execution is what of a report differs from run to run of the same settings, and from machine to machine.
@@ -63,12 +63,15 @@ func (r *Run) execution() *Execution {
 		Kernel: set, Threads: r.Threads}
 }
 
+// noDigest has the length of a file's SHA-256 in hexadecimal digits, and stands for one that is not known yet.
+var noDigest = strings.Repeat("0", 64)
+
 // outputs lists the files of a build but its report; what they hold is not known yet.
 func outputs(files []File) []SourceFile {
 	list := []SourceFile{}
 	for _, f := range files {
 		if f.Name != ReportName && !strings.HasSuffix(f.Name, reportSuffix) {
-			list = append(list, SourceFile{f.Name, f.Size, strings.Repeat("0", 64)})
+			list = append(list, SourceFile{f.Name, f.Size, noDigest})
 		}
 	}
 	return list
@@ -76,18 +79,10 @@ func outputs(files []File) []SourceFile {
 
 // prove fills in what the files of the finished folder are, and the run.
 func (r *Run) prove(ctx context.Context, report *Report) error {
-	var mu sync.Mutex
-	var jobs []*job
-	for i := range report.Outputs {
-		f := &report.Outputs[i]
-		jobs = append(jobs, &job{name: f.Name, rows: 1, strip: 1, run: func(*worker, int, int) error {
-			sum, err := hashFile(os.DirFS(r.dir.Path()), f.Name)
-			mu.Lock()
-			defer mu.Unlock()
-			f.SHA256 = sum
-			return err
-		}})
-	}
 	report.Run = r.execution()
-	return run(ctx, jobs, r.Threads, nil)
+	return parallel.Each(ctx, len(report.Outputs), r.Threads, func(i int) (err error) {
+		f := &report.Outputs[i]
+		f.SHA256, err = hashFile(os.DirFS(r.dir.Path()), f.Name)
+		return err
+	})
 }

@@ -2,12 +2,14 @@ package convert
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
+	"nibble/build"
 	"nibble/internal/version"
 	"nibble/quant"
 )
@@ -118,24 +120,59 @@ const (
 	widestFallback = fallbackFew + fallbackWorse + fallbackPlain
 )
 
-// report fills everything but what only the run knows: digests and noise, for which the widest values stand.
+// newReport starts the report of a build. sums are the digests of the source's files; without them, and for all else that only the run
+// knows, the widest values stand.
+func newReport(src *build.Build, sums map[string]string, files []File, params, tensorBytes int64, c *Calibration) *Report {
+	r := &Report{Tool: "nibble " + version.String(), Carried: []string{}, Outputs: outputs(files), Tensors: []ReportTensor{}}
+	if c != nil {
+		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: noDigest}
+	}
+	r.Source = ReportSource{Architecture: src.Arch.Name, Tied: src.Arch.Tied, StackedExperts: src.Stacked}
+	for _, f := range src.Stored() {
+		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.Size, cmp.Or(sums[f.Name], noDigest)})
+	}
+	r.Totals = Totals{Parameters: params, TensorBytes: tensorBytes, BitsPerWeight: math.Round(bitsPerWeight(tensorBytes, params)*1e4) / 1e4,
+		SQNR: widestDecibel, SQNRMin: widestDecibel}
+	return r
+}
+
+// tally sums up the noise of a report's tensors.
+type tally struct {
+	all   quant.Noise
+	worst float64
+	name  string // of the worst tensor; before the run the longest name
+}
+
+// add counts the noise of t and notes it there. n is nil before the run: the widest figures stand.
+func (y *tally) add(t *ReportTensor, n *quant.Noise) {
+	db, most := widestDecibel, widestFigure
+	t.SQNR, t.Max = &db, &most
+	if n == nil {
+		if len(t.Name) > len(y.name) {
+			y.name = t.Name
+		}
+		return
+	}
+	db, most = Decibel(n.SQNR()), Figure(n.Max)
+	y.all.Merge(*n)
+	if n.SQNR() < y.worst {
+		y.worst, y.name = n.SQNR(), t.Name
+	}
+}
+
+// totals puts the sums into t; those of the noise only after the run.
+func (y *tally) totals(t *Totals, ran bool) {
+	t.SQNRMinTensor = y.name
+	if ran {
+		t.SQNR, t.SQNRMin = Decibel(y.all.SQNR()), Decibel(y.worst)
+	}
+}
+
+// report is the report of a folder; without outcomes the widest figures stand in it.
 func (p *Plan) report(outcomes map[string]*outcome, sums map[string]string) *Report {
-	r := &Report{Tool: "nibble " + version.String(), Command: p.Command, Flags: p.flags(), Notes: p.Notes,
-		Carried: []string{}, Outputs: outputs(p.Files), Tensors: []ReportTensor{}}
-	if r.Notes == nil {
-		r.Notes = []string{}
-	}
-	if c := p.Calibration; c != nil {
-		r.Calibration = &CalibrationReport{Text: c.Settings, Sequences: math.MaxInt32, Tokens: math.MaxInt32, SHA256: strings.Repeat("0", 64)}
-	}
-	r.Source = ReportSource{Architecture: p.Source.Arch.Name, Tied: p.Source.Arch.Tied, StackedExperts: p.Source.Stacked}
-	for _, f := range p.Source.Stored() {
-		r.Source.Files = append(r.Source.Files, SourceFile{f.Name, f.Size, sums[f.Name]})
-	}
-	r.Totals = Totals{Parameters: p.Params, TensorBytes: p.Weights.TotalSize,
-		BitsPerWeight: math.Round(p.BitsPerWeight()*1e4) / 1e4, SQNR: widestDecibel, SQNRMin: widestDecibel}
-	var all quant.Noise
-	worst := math.Inf(1)
+	r := newReport(p.Source, sums, p.Files, p.Params, p.Weights.TotalSize, p.Calibration)
+	r.Command, r.Flags, r.Notes = p.Command, p.flags(), append([]string{}, p.Notes...)
+	sum := tally{worst: math.Inf(1)}
 	for i := range p.Items {
 		it := &p.Items[i]
 		if it.N == 0 {
@@ -151,30 +188,21 @@ func (p *Plan) report(outcomes map[string]*outcome, sums map[string]string) *Rep
 		if s := it.Spec; s != nil {
 			t.Method, t.Bits, t.Group, t.Zero = s.Method, s.Bits, s.GroupSize(it.K), s.Zero.String()
 			r.Totals.Quantized += int64(it.N) * int64(it.K)
-			db, most := widestDecibel, widestFigure
 			t.Folded = it.in != nil || it.out != nil
 			if s.Calibrated() {
 				loss := widestFigure
 				t.Loss, t.Fallback = &loss, widestFallback
 			}
+			var n *quant.Noise
 			if o := outcomes[it.Name]; o != nil {
-				n := o.Noise
 				t.Loss, t.Fallback, t.Folded = (*Figure)(o.Loss), o.Fallback, o.Folded
-				db, most = Decibel(n.SQNR()), Figure(n.Max)
-				all.Merge(*n)
-				if n.SQNR() < worst {
-					worst, r.Totals.SQNRMinTensor = n.SQNR(), it.Name
-				}
-			} else if len(it.Name) > len(r.Totals.SQNRMinTensor) {
-				r.Totals.SQNRMinTensor = it.Name
+				n = o.Noise
 			}
-			t.SQNR, t.Max = &db, &most
+			sum.add(&t, n)
 		}
 		r.Tensors = append(r.Tensors, t)
 	}
-	if outcomes != nil {
-		r.Totals.SQNR, r.Totals.SQNRMin = Decibel(all.SQNR()), Decibel(worst)
-	}
+	sum.totals(&r.Totals, outcomes != nil)
 	return r
 }
 
@@ -216,11 +244,7 @@ func (r *Report) encode(size int64) ([]byte, error) {
 
 // reportSize is the length of a report in which every figure takes its widest form.
 func (p *Plan) reportSize() int64 {
-	sums := map[string]string{}
-	for _, f := range p.Source.Stored() {
-		sums[f.Name] = string(bytes.Repeat([]byte{'0'}, 64))
-	}
-	r := p.report(nil, sums)
+	r := p.report(nil, nil)
 	if x := p.Allotment; x != nil && x.Budget.Bytes > 0 {
 		r.Flags["target_size"] = int64(math.MaxInt64)
 	}

@@ -25,20 +25,14 @@ func (x *Hessian) Descend(m *quant.Matrix, w []float32) *Descent {
 func (s *Descent) refresh() {
 	k := s.x.K
 	for r := range s.m.N {
-		s.errors(r)
+		e, w := s.e[r*k:(r+1)*k], s.w[r*k:(r+1)*k]
+		s.m.DequantizeRow(e, r)
+		for i, v := range w {
+			e[i] = v - e[i]
+		}
 	}
 	clear(s.g)
 	s.x.packed.Multiply(linalg.Add, s.g, k, s.e, k, s.m.N, 1)
-}
-
-// errors computes those of row r.
-func (s *Descent) errors(r int) {
-	k := s.x.K
-	e := s.e[r*k : (r+1)*k]
-	s.m.DequantizeRow(e, r)
-	for i, v := range s.w[r*k : (r+1)*k] {
-		e[i] = v - e[i]
-	}
 }
 
 // Objective returns Σ e H' eᵀ over the rows, damping included.
