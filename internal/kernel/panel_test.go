@@ -538,6 +538,21 @@ func BenchmarkPanelStream(b *testing.B) {
 			}
 		}
 	}
+	for _, group := range []int{128, 32} { // eight sequences together
+		const tokens = 8
+		c := randomPanels(rand.New(rand.NewPCG(8, 8)), 4, tokens, slices.Repeat([]int{group / PanelStep}, k/group), "symmetric", Float16)
+		whole := len(c.Codes)
+		c.asInt8(tokens)
+		b.Run(fmt.Sprintf("int8-4bit-g%d/tokens=%d", group, tokens), func(b *testing.B) {
+			b.SetBytes(int64(len(memory) / whole * whole))
+			for b.Loop() {
+				for at := 0; at+whole <= len(memory); at += whole {
+					c.Codes = memory[at : at+whole]
+					c.Codes4(tokens, nil)
+				}
+			}
+		})
+	}
 	b.Run("read", func(b *testing.B) {
 		b.SetBytes(int64(len(memory)))
 		for b.Loop() {

@@ -195,7 +195,7 @@ func Floats(p Register, name string, ptr Register, rows, bytes int, to []Registe
 }
 
 // ahead is how far in front weights are fetched, in bytes.
-const ahead = 2048
+const ahead = 4096
 
 // Fetch asks for what so many steps will read later, for products of several tokens: they take so long over a step that
 // the processor does not see the next ones. One token is better off without. Twelve are multiplied by panels that are in the cache, and
