@@ -1,11 +1,13 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"nibble/hf"
+	"nibble/internal/parallel"
 	"nibble/quant"
 )
 
@@ -64,7 +66,7 @@ func (m *Model) readMatrices(l *reader, tensors []hf.Tensor) (err error) {
 		}
 	}
 	defer quant.KeepBuffers()()
-	if err := l.parallel(len(jobs), func(i int) error { return l.lay(jobs[i].sources...) }); err != nil {
+	if err := parallel.Each(context.Background(), len(jobs), l.threads, func(i int) error { return l.lay(jobs[i].sources...) }); err != nil {
 		return err
 	}
 	for _, j := range jobs {

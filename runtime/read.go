@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"nibble/build"
 	gguf "nibble/gguf/block"
@@ -274,33 +273,6 @@ func (s *source) fillCodes() (misfit []float32, err error) {
 		return nil
 	})
 	return misfit, err
-}
-
-// parallel calls f for every number below n, on all threads, and returns the error of the lowest that failed.
-func (l *reader) parallel(n int, f func(i int) error) error {
-	errs := make([]error, n)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(n, l.threads) {
-		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if errs[i] = f(i); errs[i] != nil {
-					next.Store(int64(n))
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // transpose turns [rows, cols] elements of size bytes into [cols, rows].
