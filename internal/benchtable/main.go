@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"nibble/bench"
 )
@@ -71,19 +73,17 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var t table
+	var err error
 	for i := range jobs {
-		if !strings.Contains(jobs[i].name(), *only) {
-			continue
-		}
-		if err := o.run(ctx, &jobs[i], &t); err != nil {
-			fmt.Fprintln(os.Stderr, "benchtable:", err)
-			os.Exit(1)
+		if err == nil && strings.Contains(jobs[i].name(), *only) {
+			err = o.run(ctx, &jobs[i], &t)
 		}
 	}
-	if err := t.print(os.Stdout, o.llama != ""); err != nil {
+	// What was measured before an interruption is printed, too.
+	if err = errors.Join(err, t.print(os.Stdout, o.llama != "")); err != nil {
 		fmt.Fprintln(os.Stderr, "benchtable:", err)
 		os.Exit(1)
 	}
