@@ -103,7 +103,9 @@ type stretch struct {
 }
 
 // coded reports whether panels are of codes with a scale a group.
-func (m *matrix) coded() bool { return m.storage == codes4 || m.storage == codes8 || m.storage == listed }
+func (m *matrix) coded() bool {
+	return m.storage == codes4 || m.storage == codes8 || m.storage == listed
+}
 
 // mid is the code that is zero without a zero point.
 func (m *matrix) mid() int { return 1 << (m.bits - 1) }
