@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -528,5 +529,27 @@ func TestRecipe(t *testing.T) {
 	}
 	if _, err := convert.NewPlan(src, s); err == nil || !strings.Contains(err.Error(), "q_porj") {
 		t.Errorf("a rule that matches nothing passed: %v", err)
+	}
+}
+
+// A source that changes between the moment in which its folder is opened and the run is of two states: sequences that the model writes
+// itself, for one, are made before the run begins.
+func TestChangedBeforeRun(t *testing.T) {
+	dir := testmodel.Golden(t, "llama-plain").Write(t)
+	src := open(t, dir, hf.Options{})
+	plan, err := convert.NewPlan(src, settings(t, "gptq", 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "model.safetensors"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	if _, err := (&convert.Run{Plan: plan, Out: out}).Quantize(t.Context(), nil); !errors.Is(err, convert.ErrChanged) {
+		t.Errorf("%v, want %v", err, convert.ErrChanged)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an output is there: %v", err)
 	}
 }

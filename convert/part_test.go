@@ -193,7 +193,7 @@ func TestPartRefusals(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "model.safetensors"), touched, touched); err != nil {
 		t.Fatal(err)
 	}
-	if err := merge(t, src, s, out); err != nil {
+	if err := merge(t, open(t, dir, hf.Options{}), s, out); err != nil {
 		t.Errorf("a copy of the source with another time: %v", err)
 	}
 	s = calibrated(t, src, "gptq", quant.GPTQ)

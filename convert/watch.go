@@ -11,7 +11,8 @@ import (
 // ErrChanged is the cause where somebody changed the source while it was read: what was made of it is of no single state.
 var ErrChanged = errors.New("the source was changed while it was read")
 
-// Watch remembers the files of a model, by size and time. unchanged reports one that is another by now, or gone.
+// Watch remembers the files of a model, by size and time, as they were when its folder was opened. unchanged reports one that is another by
+// then, or gone.
 func Watch(b *build.Build) (unchanged func() error, err error) {
 	files, _ := b.Carry()
 	for _, f := range b.Stored() {
@@ -19,7 +20,11 @@ func Watch(b *build.Build) (unchanged func() error, err error) {
 	}
 	before := make([]fs.FileInfo, len(files))
 	for i, name := range files {
-		if before[i], err = fs.Stat(b.FS, name); err != nil {
+		var seen bool
+		if before[i], seen = b.Seen[name]; seen {
+			continue
+		}
+		if before[i], err = fs.Stat(b.FS, name); err != nil { // not beside the others
 			return nil, fmt.Errorf("convert: %w", err)
 		}
 	}

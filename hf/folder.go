@@ -22,6 +22,9 @@ type Folder struct {
 	Files      []string     // regular files
 	Left       []string     // what else is there: folders, links that lead nowhere, pipes
 	Origin     []StoredFile // what FS makes all files of; nil for a folder that is stored as it is
+
+	// Seen are the files when the folder was opened, before anything in them was read.
+	Seen map[string]fs.FileInfo
 }
 
 // StoredFile is a file that holds weights.
@@ -76,11 +79,12 @@ func NewFolder(path string, fsys fs.FS, weights string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hf: %w", err)
 	}
-	f := &Folder{Path: path, FS: fsys, Weights: weights}
+	f := &Folder{Path: path, FS: fsys, Weights: weights, Seen: map[string]fs.FileInfo{}}
 	for _, e := range entries {
 		// Through links; nothing but a regular file is opened, for a pipe would wait for its writer.
 		if info, err := fs.Stat(fsys, e.Name()); err == nil && info.Mode().IsRegular() {
 			f.Files = append(f.Files, e.Name())
+			f.Seen[e.Name()] = info
 		} else {
 			f.Left = append(f.Left, e.Name())
 		}

@@ -69,7 +69,7 @@ func (v *files) folder(set *gguf.Set, plain bool) (*hf.Folder, error) {
 		config = parsed.Raw()
 	}
 	v.made["config.json"] = config
-	f := &hf.Folder{FS: v, Config: config, Weights: weights, Files: []string{"config.json", weights}}
+	f := &hf.Folder{FS: v, Config: config, Weights: weights, Files: []string{"config.json", weights}, Seen: map[string]fs.FileInfo{}}
 	tokenizer, settings, err := names.Tokenizers(set)
 	if err != nil {
 		v.missing = err
@@ -79,6 +79,9 @@ func (v *files) folder(set *gguf.Set, plain bool) (*hf.Folder, error) {
 		f.Files = append(f.Files, "tokenizer.json", "tokenizer_config.json")
 	}
 	for _, file := range set.Files() {
+		if f.Seen[file.Name], err = fs.Stat(v, file.Name); err != nil {
+			return nil, err
+		}
 		f.Origin = append(f.Origin, hf.StoredFile{Name: file.Name, Size: file.File.Size(), Tensors: len(file.File.Tensors())})
 	}
 	return f, nil
