@@ -15,9 +15,12 @@ import (
 
 func init() {
 	faults = append(faults, func(random *rand.Rand, f *faulty) disturbance {
-		return disturbance{kind: "memory", limit: addressSpace(leastSpace(f.t) + random.IntN(300))}
+		return disturbance{kind: "memory", limit: addressSpace(leastSpace(f.t) + chance + random.IntN(300))}
 	})
 }
+
+// chance is the address space in MB above the least in which Go's runtime comes as far as main in most runs, but not in all.
+const chance = 100
 
 // addressSpace is the shell's command for a limit in MB.
 func addressSpace(mb int) string { return fmt.Sprintf("ulimit -v %d", mb*1000) }
