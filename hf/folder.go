@@ -23,7 +23,7 @@ type Folder struct {
 	Left       []string     // what else is there: folders, links that lead nowhere, pipes
 	Origin     []StoredFile // what FS makes all files of; nil for a folder that is stored as it is
 
-	// Seen are the files when the folder was opened, before anything in them was read.
+	// Seen are the files when the folder was opened, before weights were read.
 	Seen map[string]fs.FileInfo
 }
 

@@ -15,24 +15,21 @@ import (
 
 func init() {
 	faults = append(faults, func(random *rand.Rand, f *faulty) disturbance {
-		return disturbance{kind: "memory", limit: addressSpace(leastSpace(f.t) + chance + random.IntN(300))}
+		return disturbance{kind: "memory", limit: addressSpace(leastSpace(f.t) + random.IntN(300))}
 	})
 }
-
-// chance is the address space in MB above the least in which Go's runtime comes as far as main in most runs, but not in all.
-const chance = 100
 
 // addressSpace is the shell's command for a limit in MB.
 func addressSpace(mb int) string { return fmt.Sprintf("ulimit -v %d", mb*1000) }
 
-// leastSpace returns the least address space in MB, of steps of 10, with which Go's runtime comes as far as main: below it is the
-// runtime that ends the program.
+// leastSpace returns the least address space in MB, of steps of 10, with which Go's runtime comes as far as main at its first try: below it is
+// the runtime that ends the program.
 func leastSpace(t *testing.T) int {
 	t.Helper()
 	least, most := 50, 110 // tens; from 1,190 MB on Go's runtime reserves more, and again comes nowhere at first
 	for least < most {
 		at := (least + most) / 2
-		s, _, _ := disturbed(t, disturbance{kind: "memory", limit: addressSpace(10 * at)}, nil, "", "", []string{"quantize", "verify", "nowhere"})
+		s, _, _ := disturbed(t, disturbance{kind: "memory", limit: addressSpace(10 * at), tried: mostTries}, nil, "", "", []string{"quantize", "verify", "nowhere"})
 		if strings.Count(s, "\n") == 1 {
 			most = at
 		} else {
