@@ -58,29 +58,7 @@ func codes4(a ISA, tokens int) {
 	if k.sixteenfold = k.tokens == 1 && k.VNNI; k.sixteenfold {
 		high = k.constant(0xf0f0f0f0)
 	}
-	k.blocks(func(acc accumulators, x Rows, codes Register) {
-		k.together(func(list []lane) {
-			var lo, hi []lane
-			for _, l := range list {
-				h := k.vec()
-				l.v = k.vec()
-				a.Move(Mem{Base: codes, Disp: l.part * a.Bytes()}, h)
-				a.And(mask, h, l.v)
-				if k.sixteenfold {
-					a.And(high, h, h)
-				} else {
-					VPSRLD(Imm(4), h, h)
-					a.And(mask, h, h)
-				}
-				lo, hi = append(lo, l), append(hi, lane{l.part, h})
-			}
-			k.multiply(acc, x, 0, lo)
-			k.multiply(k.second(acc), x, 4, hi)
-		})
-		Fetch(k.p, codes, tokens, 1)
-		ADDQ(U32(StepBytes), codes)
-		x.Advance(8)
-	})
+	k.halves(mask, high, nil)
 }
 
 // levels4 multiplies 4-bit codes that stand for levels by the int8 activations of a token.
@@ -92,23 +70,36 @@ func levels4(a ISA) {
 	if !a.VNNI {
 		k.nibble, k.sixteens = mask, k.constant(0x00100010)
 	}
+	k.halves(mask, nil, table)
+}
+
+// halves multiplies both halves of the bytes of a panel: the high ones as they are with a mask for them, else moved down; with a table what it
+// has in their places.
+func (k *product) halves(mask, high, table Register) {
 	k.blocks(func(acc accumulators, x Rows, codes Register) {
 		k.together(func(list []lane) {
 			var lo, hi []lane
 			for _, l := range list {
 				h := k.vec()
 				l.v = k.vec()
-				a.Move(Mem{Base: codes, Disp: l.part * a.Bytes()}, h)
-				a.And(mask, h, l.v)
-				VPSRLD(Imm(4), h, h)
-				a.And(mask, h, h)
-				VPSHUFB(l.v, table, l.v)
-				VPSHUFB(h, table, h)
+				k.Move(Mem{Base: codes, Disp: l.part * k.Bytes()}, h)
+				k.And(mask, h, l.v)
+				if high != nil {
+					k.And(high, h, h)
+				} else {
+					VPSRLD(Imm(4), h, h)
+					k.And(mask, h, h)
+				}
+				if table != nil {
+					VPSHUFB(l.v, table, l.v)
+					VPSHUFB(h, table, h)
+				}
 				lo, hi = append(lo, l), append(hi, lane{l.part, h})
 			}
 			k.multiply(acc, x, 0, lo)
 			k.multiply(k.second(acc), x, 4, hi)
 		})
+		Fetch(k.p, codes, k.tokens, 1)
 		ADDQ(U32(StepBytes), codes)
 		x.Advance(8)
 	})
