@@ -9,8 +9,8 @@ import (
 
 // packCodes puts the codes of row r, which are in file order, into its panel, with those of the rows behind it that are
 // there and belong to the same panel. It returns how many rows that are. All rows of a panel together stay in the nearest
-// cache; one by one each would touch the whole panel.
-func (m *matrix) packCodes(r int, codes, padded []uint8) (rows int) {
+// cache; one by one each would touch the whole panel. There, in steps, words of a block stand side by side before two become one.
+func (m *matrix) packCodes(r int, codes, padded []uint8, steps []byte) (rows int) {
 	panel, lane := m.place(r)
 	to := m.raw[panel*m.panelBytes()+4*lane:]
 	rows = min(m.first+m.per-lane, len(codes)/m.k)
@@ -28,24 +28,21 @@ func (m *matrix) packCodes(r int, codes, padded []uint8) (rows int) {
 		codes, rows = padded, 1
 	}
 	for at, s := range m.blocks() {
-		to := to[at.codes:]
+		to, words := to[at.codes:], (s.end()-s.at)/4 // of a row
 		if m.storage == codes8 {
-			for i := s.at; i < s.end(); i += 4 {
-				step := to[:4*rows]
-				for r := range rows {
-					copy(step[4*r:4*r+4], codes[r*k+i:])
-				}
-				to = to[min(kernel.StepBytes, len(to)):]
-			}
+			kernel.TransposeBetween(to, codes[s.at:], rows, words, kernel.StepBytes, k)
 			continue
 		}
-		for i := s.at; i < s.end(); i += 8 {
-			step := to[:4*rows]
-			for r := range rows {
-				v := binary.LittleEndian.Uint64(codes[r*k+i:])
-				binary.LittleEndian.PutUint32(step[4*r:], uint32(v)|uint32(v>>32)<<4)
+		kernel.TransposeBetween(steps, codes[s.at:], rows, words, 4*rows, k)
+		for i := 0; i < words; i += 2 {
+			low, high := steps[4*rows*i:][:4*rows], steps[4*rows*(i+1):][:4*rows]
+			step := to[i/2*kernel.StepBytes:][:4*rows]
+			for ; len(step) >= 8; low, high, step = low[8:], high[8:], step[8:] {
+				binary.LittleEndian.PutUint64(step, binary.LittleEndian.Uint64(low)|binary.LittleEndian.Uint64(high)<<4)
 			}
-			to = to[min(kernel.StepBytes, len(to)):]
+			if len(step) > 0 {
+				binary.LittleEndian.PutUint32(step, binary.LittleEndian.Uint32(low)|binary.LittleEndian.Uint32(high)<<4)
+			}
 		}
 	}
 	return rows

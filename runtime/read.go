@@ -233,7 +233,7 @@ func (s *source) fillPairs() error {
 // fillCodes reads codes, scales, biases and zero points into panels, until scales or biases do not fit: it returns those.
 func (s *source) fillCodes() (misfit []float32, err error) {
 	base := s.row0 / readAhead * readAhead
-	padded := make([]uint8, s.cols.padded)
+	padded, steps := make([]uint8, s.cols.padded), make([]byte, kernel.WidestBlock*kernel.PanelRows)
 	err = strips(s.row0+s.n-base, s.k, func(row, rows int) error {
 		if misfit != nil {
 			return nil
@@ -266,7 +266,7 @@ func (s *source) fillCodes() (misfit []float32, err error) {
 				continue
 			}
 			if i >= packed {
-				packed = i + s.packCodes(r, x.Codes[i*s.k:], padded)
+				packed = i + s.packCodes(r, x.Codes[i*s.k:], padded, steps)
 			}
 			s.packHeads(r, &h, i)
 		}

@@ -90,21 +90,30 @@ func unweaveFrom(words []byte, codes []uint8, k, i int) {
 
 // Transpose32 writes the transpose of src, a matrix of rows by cols 32-bit words, to dst.
 func Transpose32(dst, src []byte, rows, cols int) {
-	dst, src = dst[:4*rows*cols], src[:4*rows*cols]
+	TransposeBetween(dst, src, rows, cols, 4*rows, 4*cols)
+}
+
+// TransposeBetween transposes rows by cols 32-bit words inside other matrices: word c of row r, at byte 4c + from·r of src, goes to byte
+// 4r + to·c of dst.
+func TransposeBetween(dst, src []byte, rows, cols, to, from int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	dst, src = dst[:(cols-1)*to+4*rows], src[:(rows-1)*from+4*cols]
 	whole := cols &^ 7
 	r := 0
 	for ; r+16 <= rows; r += 16 {
-		active.band(dst[4*r:], src[4*r*cols:], whole, int64(4*rows), int64(4*cols))
-		transpose32(dst, src, rows, cols, r, r+16, whole)
+		active.band(dst[4*r:], src[r*from:], whole, int64(to), int64(from))
+		transpose32(dst, src, r, r+16, whole, cols, to, from)
 	}
-	transpose32(dst, src, rows, cols, r, rows, 0)
+	transpose32(dst, src, r, rows, 0, cols, to, from)
 }
 
 // transpose32 transposes the rows r to last, from column first on.
-func transpose32(dst, src []byte, rows, cols, r, last, first int) {
+func transpose32(dst, src []byte, r, last, first, cols, to, from int) {
 	for ; r < last; r++ {
 		for c := first; c < cols; c++ {
-			copy(dst[4*(c*rows+r):][:4], src[4*(r*cols+c):])
+			copy(dst[to*c+4*r:][:4], src[from*r+4*c:])
 		}
 	}
 }

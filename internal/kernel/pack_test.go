@@ -68,16 +68,29 @@ func testTranspose32(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for range 300 {
 		rows, cols := 1+r.IntN(50), 1+r.IntN(50)
-		src, dst := make([]byte, 4*rows*cols), make([]byte, 4*rows*cols)
+		to, from := 4*rows+r.IntN(2)*r.IntN(40), 4*cols+r.IntN(2)*r.IntN(40) // also inside larger matrices
+		src, dst := make([]byte, from*(rows-1)+4*cols), make([]byte, to*(cols-1)+4*rows)
 		for i := range src {
 			src[i] = byte(r.Uint32())
 		}
-		Transpose32(dst, src, rows, cols)
+		for i := range dst {
+			dst[i] = 0xaa
+		}
+		if to == 4*rows && from == 4*cols {
+			Transpose32(dst, src, rows, cols)
+		} else {
+			TransposeBetween(dst, src, rows, cols, to, from)
+		}
 		for y := range rows {
 			for x := range cols {
-				if !bytes.Equal(dst[4*(x*rows+y):][:4], src[4*(y*cols+x):][:4]) {
-					t.Fatalf("%d rows, %d columns: row %d, column %d", rows, cols, y, x)
+				if !bytes.Equal(dst[x*to+4*y:][:4], src[y*from+4*x:][:4]) {
+					t.Fatalf("%d rows, %d columns, rows %d and %d bytes apart: row %d, column %d", rows, cols, from, to, y, x)
 				}
+			}
+		}
+		for i, b := range dst {
+			if i%to >= 4*rows && b != 0xaa {
+				t.Fatalf("%d rows, %d columns, rows %d and %d bytes apart: byte %d was written", rows, cols, from, to, i)
 			}
 		}
 	}
