@@ -26,6 +26,15 @@ func lock(dir string) (*os.File, error) {
 // lockFile takes the lock of an open file, if nobody has it.
 func lockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
+// keepLock keeps the lock of a file when that is closed, until the function that it returns is called.
+func keepLock(f *os.File) func() {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return func() {}
+	}
+	return func() { unix.Close(fd) }
+}
+
 // Free returns the bytes that an unprivileged process can still write below dir, which may not exist yet.
 func Free(dir string) (int64, error) {
 	var s unix.Statfs_t

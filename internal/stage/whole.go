@@ -30,6 +30,7 @@ func CreateWhole(path string) (*Whole, error) {
 
 // Commit gives the file its name. After an error there is none.
 func (w *Whole) Commit() error {
+	defer keepLock(w.file)() // until it has its name: without a lock another run would take it for left over
 	err := w.Sync()
 	if e := w.Close(); err == nil {
 		err = e

@@ -92,3 +92,27 @@ func TestWriteWholeTwice(t *testing.T) {
 		t.Errorf("%q, %v, %v", raw, err, e)
 	}
 }
+
+// The lock of a file is held until the file has its name: after the file is closed and before it is renamed too.
+func TestLockOutlivesClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report")
+	w, err := CreateWhole(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := keepLock(w.file)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateWhole(path); !errors.Is(err, ErrInUse) {
+		t.Errorf("while it is kept: %v", err)
+	}
+	release()
+	again, err := CreateWhole(path)
+	if err != nil {
+		t.Fatalf("after that: %v", err)
+	}
+	if err := again.Abort(); err != nil {
+		t.Error(err)
+	}
+}
