@@ -92,7 +92,6 @@ const (
 	measuredLength    = 128 // tokens of a sequence
 	affordable        = 1e14
 	mostMeasureTokens = 1 << 20
-	textMemory        = 64 << 20 // a tokenizer and what it reads
 )
 
 var (
@@ -234,8 +233,9 @@ func (p *SensitivityPlan) Memory() int64 {
 		}
 	}
 	d := int64(a.Hidden)
-	most := textMemory + baseMemory + max(48*d*d, 24*wide*wide) + slices.Max(layers) + threads*wide*(4*solveRows*8)
-	lanes := threads * 4 * 128 * (10*d + 4*down)
+	begin := tokenizerMemory(p.Source) + baseMemory
+	most := begin + max(48*d*d, 24*wide*wide) + slices.Max(layers) + threads*wide*(4*solveRows*8)
+	lanes := threads * laneBytes(a.Hidden, int(down))
 	if p.Tokens == 0 {
 		return most + lanes
 	}
@@ -244,7 +244,7 @@ func (p *SensitivityPlan) Memory() int64 {
 	if p.head != nil { // its codes wait for the end
 		head, most, changes = 2*head, most+d*int64(a.Vocab), changes+1
 	}
-	return max(most, textMemory+baseMemory+head+fidelity.HeadBytes(int(threads), a.Vocab)) + fidelity.StreamBytes(changes, p.Tokens, a.Hidden)
+	return max(most, begin+head+fidelity.HeadBytes(int(threads), a.Vocab)) + fidelity.StreamBytes(changes, p.Tokens, a.Hidden)
 }
 
 // memory holds it against what is allowed.

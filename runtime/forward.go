@@ -103,9 +103,17 @@ func (m *Model) check(in *Input) error {
 			n, in.Session.context, m.Limit())
 	}
 	for i, id := range in.Tokens {
-		if id < 0 || int(id) >= m.embed.n {
-			return fmt.Errorf("runtime: token %d at position %d: the model has %d", id, len(in.Session.tokens)+i, m.embed.n)
+		if err := inVocabulary(id, len(in.Session.tokens)+i, m.embed.n); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// inVocabulary refuses an id that a model does not have.
+func inVocabulary(id int32, position, vocab int) error {
+	if id < 0 || int(id) >= vocab {
+		return fmt.Errorf("runtime: token %d at position %d: the model has %d", id, position, vocab)
 	}
 	return nil
 }

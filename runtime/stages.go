@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,35 +59,48 @@ func (s *Stages) leave() {
 func (s *Stages) Embed(sequences [][]int32, put func(i int, h []float32) error) error {
 	s.leave()
 	defer s.leave()
-	outside := func(t hf.Tensor) bool { return t.Role != hf.Embedding && t.Role != hf.Position }
-	if err := s.m.readMatrices(s.l, slices.DeleteFunc(slices.Clone(s.b.Tensors), outside)); err != nil {
+	row, d := s.b.Row(hf.Embedding), s.m.Arch.Hidden
+	if row == nil {
+		return errors.New("runtime: the embedding is missing")
+	}
+	rows, err := s.openLookup(row)
+	if err != nil {
+		return err
+	}
+	other := func(t hf.Tensor) bool { return t.Role != hf.Position }
+	if err := s.m.readMatrices(s.l, slices.DeleteFunc(slices.Clone(s.b.Tensors), other)); err != nil {
 		return err
 	}
 	v := verifier{}
-	v.is("the embedding", s.m.embed, -1, s.m.Arch.Hidden)
+	v.is("the embedding", s.m.embed, -1, d)
 	if s.m.positions != nil {
-		v.is("the table of positions", s.m.positions, -1, s.m.Arch.Hidden)
+		v.is("the table of positions", s.m.positions, -1, d)
 	}
 	if v.err != nil {
 		return v.err
 	}
-	lane, d := s.Lane(), s.m.Arch.Hidden
+	lane := s.Lane()
 	for i, ids := range sequences {
 		if m := s.m.positions; m != nil && len(ids) > m.n {
 			return fmt.Errorf("runtime: a sequence of %d tokens: the model has %d positions", len(ids), m.n)
 		}
 		h := make([]float32, len(ids)*d)
 		for at := 0; at < len(ids); at += chunk {
-			n := min(chunk, len(ids)-at)
-			lane.begin(at, n, len(ids))
-			for j, id := range ids[at : at+n] {
-				if id < 0 || int(id) >= s.m.embed.n {
-					return fmt.Errorf("runtime: token %d at position %d: the model has %d", id, at+j, s.m.embed.n)
+			part := ids[at:min(at+chunk, len(ids))]
+			lane.begin(at, len(part), len(ids))
+			for j, id := range part {
+				if err := inVocabulary(id, at+j, row.Out()); err != nil {
+					return err
 				}
-				lane.s.slots[j].id = id
+				if lane.s.slots[j].id = id; rows != nil {
+					lane.s.slots[j].id = int32(j)
+					if err := rows.fetch(j, id); err != nil {
+						return err
+					}
+				}
 			}
 			lane.w.embed()
-			copy(h[at*d:(at+n)*d], lane.s.x)
+			copy(h[at*d:(at+len(part))*d], lane.s.x)
 		}
 		if err := put(i, h); err != nil {
 			return err

@@ -54,14 +54,14 @@ func newBPE(t *Tokenizer, m object) (model, error) {
 		unknown:      -1,
 		fuseUnknown:  m["fuse_unk"].Bool(),
 		ignoreMerges: m["ignore_merges"].Bool(),
-		prefix:       m["continuing_subword_prefix"].String(),
-		suffix:       m["end_of_word_suffix"].String(),
+		prefix:       strings.Clone(m["continuing_subword_prefix"].String()),
+		suffix:       strings.Clone(m["end_of_word_suffix"].String()),
 	}
 	if u := m["unk_token"]; u.Type != gjson.Null {
 		if id, ok := t.ids[u.String()]; ok {
 			b.unknown = id
 		} else {
-			b.lost = u.String()
+			b.lost = strings.Clone(u.String())
 		}
 	}
 	if m["byte_fallback"].Bool() {
@@ -98,8 +98,8 @@ func (b *bpe) readMerges(list gjson.Result, tokens []string) error {
 	list.ForEach(func(_, entry gjson.Result) bool {
 		left, right, ok := strings.Cut(entry.String(), " ")
 		if entry.IsArray() {
-			parts := entry.Array()
-			if ok = len(parts) == 2; ok {
+			var parts [2]gjson.Result
+			if parts, ok = two(entry); ok {
 				left, right = parts[0].String(), parts[1].String()
 			}
 		} else {

@@ -110,6 +110,22 @@ func newObject(r gjson.Result) object {
 	return o
 }
 
+// two returns the elements of a list, if there are two, without a list of its own for them.
+func two(list gjson.Result) (parts [2]gjson.Result, ok bool) {
+	if !list.IsArray() {
+		return parts, false
+	}
+	n := 0
+	list.ForEach(func(_, value gjson.Result) bool {
+		if n < len(parts) {
+			parts[n] = value
+		}
+		n++
+		return n <= len(parts)
+	})
+	return parts, n == len(parts)
+}
+
 // raw returns the text of a value, empty where there is none.
 func (o object) raw(name string) json.RawMessage {
 	return json.RawMessage(o[name].Raw)

@@ -1,10 +1,12 @@
 package tokenizer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -70,22 +72,27 @@ func Load(fsys fs.FS) (*Tokenizer, error) {
 
 // readFile reads a file of a model folder, up to maxFile bytes.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
-	if info, err := fs.Stat(fsys, name); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for its writer
-		return nil, fmt.Errorf("tokenizer: %s: not a regular file", name)
+	size := int64(0)
+	if info, err := fs.Stat(fsys, name); err == nil {
+		if !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+			return nil, fmt.Errorf("tokenizer: %s: not a regular file", name)
+		}
+		size = min(info.Size(), maxFile)
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
+	var raw bytes.Buffer
+	raw.Grow(int(size) + bytes.MinRead) // with room to see the end
+	if _, err := raw.ReadFrom(io.LimitReader(f, maxFile+1)); err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
 	}
-	if len(raw) > maxFile {
+	if raw.Len() > maxFile {
 		return nil, fmt.Errorf("tokenizer: %s is over %d MB", name, maxFile>>20)
 	}
-	return raw, nil
+	return raw.Bytes(), nil
 }
 
 // Encode returns the ids of a text. Added tokens in it are recognised in any case; special adds those that the
@@ -201,6 +208,7 @@ func (t *Tokenizer) name(ids map[string]int32, token string, id int64) error {
 	if have, ok := t.Token(int32(id)); ok && have != token {
 		return fmt.Errorf("id %d is token %q and token %q", id, clip(have), clip(token))
 	}
+	token = strings.Clone(token) // what it is a part of may be the file
 	ids[token], t.tokens[id] = int32(id), token
 	return nil
 }

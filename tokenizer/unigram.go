@@ -35,9 +35,9 @@ func newUnigram(t *Tokenizer, m object) (model, error) {
 	lowest := math.Inf(1)
 	var err error
 	m["vocab"].ForEach(func(_, entry gjson.Result) bool {
-		parts := entry.Array()
+		parts, pair := two(entry)
 		id := len(u.scores)
-		if len(parts) != 2 || parts[0].Type != gjson.String || parts[1].Type != gjson.Number {
+		if !pair || parts[0].Type != gjson.String || parts[1].Type != gjson.Number {
 			err = fmt.Errorf("vocab entry %d: %s is not a piece and a score", id, clip(entry.Raw))
 			return false
 		}

@@ -166,7 +166,7 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	if err := stage.CheckFiles(o.out, files, b.Path, o.mode()); err != nil {
 		return err
 	}
-	limitHeap(plan.MaxMemory)
+	limitHeap(plan.Work().HeapLimit())
 	layers := plan.Layers()
 	show := newProgress(cmd.ErrOrStderr(), cmd.Name(), o.quiet, plan.Costs(), func(job string) string { return layers[job] })
 	r := &convert.GGUFRun{GGUFPlan: plan, Mode: o.mode(), Progress: show.report, Stage: show.stage, Started: o.started(cmd),

@@ -254,7 +254,7 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 		notes(cmd, plan.Notes)
 		return printPlan(cmd, o, plan)
 	}
-	limitHeap(plan.MaxMemory)
+	limitHeap(plan.HeapLimit())
 	return write(cmd, o, plan)
 }
 

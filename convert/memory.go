@@ -1,0 +1,137 @@
+package convert
+
+import (
+	"fmt"
+	"io/fs"
+
+	"nibble/build"
+	"nibble/hf"
+)
+
+// Bytes that one weight of a strip takes in a worker: its code and the packed output in two orders, and an eighth of what
+// it takes while it is solved, the stored source and float32.
+const bytesPerWeight = 1 + 2 + 1
+
+// What a run needs besides the strips: program, plan, stacks; and of that what is not in the heap.
+const (
+	baseMemory    = 48 << 20
+	programMemory = 16 << 20
+)
+
+// What is no longer used may take a fifth of what is: a collector that is pressed harder than that does little else.
+const garbageShare = 5
+
+// Weights in the largest strip. A matrix of one strip is written at once, one of several a column at a time where its
+// layout is column by column.
+const maxStrip = 12 << 20
+
+// memory chooses the size of a strip: small enough for every thread to have several, smaller still where --max-memory
+// demands it.
+func (p *Plan) memory() error {
+	p.strip = min(maxStrip, p.Params/int64(8*max(p.Threads, 1)))
+	if p.MaxMemory == 0 {
+		return nil
+	}
+	widest, inner := 0, 0
+	for i := range p.Items {
+		widest = max(widest, p.Items[i].K)
+		if p.Items[i].Role == hf.Down {
+			inner = max(inner, p.Items[i].K)
+		}
+	}
+	lane := int64(0)
+	if p.Calibration != nil {
+		lane = laneBytes(p.Source.Arch.Hidden, inner)
+	}
+	moments := p.momentMemory()
+	moments += moments/garbageShare + p.layerMemory()
+	base, thread := baseMemory+moments, lane+int64(block*widest*bytesPerWeight)
+	least := base + thread
+	if p.Calibration != nil { // before that the text is read
+		least = max(least, baseMemory+tokenizerMemory(p.Source))
+	}
+	if p.MaxMemory < least {
+		calibration := ""
+		if moments > 0 {
+			calibration = fmt.Sprintf(", and %d MB for a layer and the second moments of its widest input", moments/1e6)
+		}
+		return fmt.Errorf("convert: %s: one thread needs at least %d MB (%d rows of %d weights%s)", p.allowed(), least/1e6+1, block, widest, calibration)
+	}
+	for p.Threads > 1 && base+int64(p.Threads)*thread > p.MaxMemory {
+		p.Threads--
+	}
+	p.strip = min(p.strip, ((p.MaxMemory-base)/int64(p.Threads)-lane)/bytesPerWeight)
+	return nil
+}
+
+// allowed states the most memory that may be used, and who says so.
+func (s *Settings) allowed() string {
+	if s.MemoryOf == "" {
+		return fmt.Sprintf("--max-memory %d", s.MaxMemory)
+	}
+	return fmt.Sprintf("%s %.1f MB", s.MemoryOf, float64(s.MaxMemory)/1e6)
+}
+
+// tokenizerMemory is about what a model's tokenizer takes while it is read: its file twice, then that once and what is made of it.
+func tokenizerMemory(b *build.Build) int64 {
+	for _, name := range []string{"tokenizer.json", "tokenizer.model"} {
+		if info, err := fs.Stat(b.FS, name); err == nil {
+			return 2 * info.Size()
+		}
+	}
+	return 0
+}
+
+// laneBytes is about what a thread takes for the 128 tokens that it takes through a layer together, in float32.
+func laneBytes(hidden, inner int) int64 { return 4 * 128 * (10*int64(hidden) + 4*int64(inner)) }
+
+// layerMemory is about what calibration has in memory of the largest layer, outside the heap: its matrices in bfloat16, and those that take
+// their places.
+func (p *Plan) layerMemory() (n int64) {
+	layers := map[int]int64{}
+	for i := range p.Items {
+		if it := &p.Items[i]; p.calibrates(it) {
+			layers[it.Tensor.Layer] += 2 * int64(it.N) * int64(it.K)
+			n = max(n, layers[it.Tensor.Layer])
+		}
+	}
+	return n + n/2
+}
+
+// calibrates reports whether a matrix of a layer is solved by what it receives.
+func (p *Plan) calibrates(it *Item) bool {
+	return p.Calibration != nil && it.Spec != nil && p.learns(it) && it.Tensor.Layer >= 0
+}
+
+// momentMemory is about what calibration takes in the heap whatever the number of threads: of the widest input its second moment with the
+// solver's forms of it, of those that k and v share with q two, and what drifts.
+func (p *Plan) momentMemory() int64 {
+	if p.Calibration == nil || !p.full() {
+		return 0
+	}
+	wide, shared := int64(0), int64(0)
+	for i := range p.Items {
+		it := &p.Items[i]
+		if !p.calibrates(it) {
+			continue
+		}
+		if k := int64(it.K); it.Role == hf.K || it.Role == hf.QKV {
+			shared = max(shared, k)
+		} else {
+			wide = max(wide, k)
+		}
+	}
+	form := int64(8 + 8 + 8 + 4 + 4) // the sum, a copy, the factor in float64; two forms in float32
+	if p.drifts() {
+		form += 8 + 8 + 8 + 4 + 4 // with the sum and the drift of scaled inputs
+	}
+	return form * max(wide*wide, 2*shared*shared)
+}
+
+// HeapLimit is how much of MaxMemory the heap may take, beside the program and what calibration has outside of it; 0: there is no limit.
+func (p *Plan) HeapLimit() int64 {
+	if p.MaxMemory == 0 {
+		return 0
+	}
+	return max(p.MaxMemory-programMemory-p.layerMemory(), 1)
+}
