@@ -111,6 +111,11 @@ func TestDetails(t *testing.T) {
 		{"container", "limit of time", func(p *Profile) any { return p.CPU.Quota }, 2.5},
 		{"container", "processors allowed", func(p *Profile) any { return p.CPU.Allowed }, 8},
 		{"container-v1", "limit of memory", func(p *Profile) any { return p.Memory.Limit }, int64(2 << 30)},
+		// 6 GiB by 4.25 bits; 6,144,000,000 bytes by 8 bits; a GPU has its own.
+		{"container", "largest model", func(p *Profile) any { return p.Largest(fork128) }, 12.1},
+		{"phone", "largest model", func(p *Profile) any { return p.Largest(graph) }, 6.1},
+		{"gpu-host", "largest model", func(p *Profile) any { return p.Largest(bf16) }, 0.0},
+		{"nothing", "largest model", func(p *Profile) any { return p.Largest(llama) }, 0.0},
 	} {
 		if got := c.got(Probe(snapshot(c.machine))); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %s: %v, want %v", c.machine, c.what, got, c.want)

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -126,11 +127,12 @@ var rules = []struct {
 
 // Selection is what suits a machine.
 type Selection struct {
-	Class        Class  `json:"class"`
-	Priority     string `json:"priority"`
-	Why          string `json:"why"`
-	Choice       Path   `json:"choice"`
-	Alternatives []Path `json:"alternatives"`
+	Class        Class   `json:"class"`
+	Priority     string  `json:"priority"`
+	Why          string  `json:"why"`
+	Choice       Path    `json:"choice"`
+	Alternatives []Path  `json:"alternatives"`
+	Largest      float64 `json:"largest_model"` // see Profile.Largest; of the choice
 }
 
 // Select finds the build for a machine: the first rule of its class and of the priority, which is Speed or Fidelity.
@@ -143,13 +145,22 @@ func Select(p *Profile, priority string) (*Selection, error) {
 		if x.class != class || x.priority != "" && x.priority != priority || !p.Has(x.flags...) || x.bf16 && !p.gpuBF16() {
 			continue
 		}
-		s := &Selection{class, priority, x.why, x.paths[0], append([]Path{}, x.paths[1:]...)}
+		s := &Selection{class, priority, x.why, x.paths[0], append([]Path{}, x.paths[1:]...), p.Largest(x.paths[0])}
 		if a := p.find(NPU, "qualcomm"); class == NPUPhone && a.HTP > 0 && a.HTP < 73 {
 			s.Choice.Command = strings.TrimSpace(s.Choice.Command) + " --kv uint8" // int16 caches came with 73
 		}
 		return s, nil
 	}
 	return nil, fmt.Errorf("no build for a machine of class %s", class) // cannot be: every class has a last line
+}
+
+// Largest is how many thousand millions of weights of a path fill the memory that is available, with nothing else in it; 0 where that is unknown,
+// or a GPU has memory of its own.
+func (p *Profile) Largest(x Path) float64 {
+	if p.Class() == CUDADiscrete {
+		return 0
+	}
+	return math.Floor(float64(p.Memory.Free)/x.Bits*8/1e8) / 10
 }
 
 // gpuBF16 reports whether a usable GPU multiplies bfloat16.

@@ -142,6 +142,9 @@ func printProbe(cmd *cobra.Command, p *probe.Profile, s *probe.Selection, here b
 		line(name, "%s, %.6g bits per weight, %s", x.Name, x.Bits, x.Runs)
 		line("", "%s", x.Rationale)
 		line("", "%s", x.Notes)
+		if n := p.Largest(x); n > 0 {
+			line("", "a model of %g thousand million weights fills what memory is available; caches come on top", n)
+		}
 		line("", "verified: %s", cmp.Or(x.Verified, "no"))
 		if x.Command != "" {
 			line("", "%s", x.Command)
