@@ -127,7 +127,8 @@ func image(w io.Writer, at time.Time, platforms map[string]string) error {
 		}
 		return raw
 	}
-	top := index{Schema: 2, MediaType: "application/vnd.oci.image.index.v1+json"}
+	const list = "index.v1+json"
+	images := index{Schema: 2, MediaType: "application/vnd.oci.image." + list}
 	for _, name := range slices.Sorted(maps.Keys(platforms)) {
 		raw, err := layer(platforms[name], at)
 		if err != nil {
@@ -142,9 +143,12 @@ func image(w io.Writer, at time.Time, platforms map[string]string) error {
 		c.RootFS.Type, c.RootFS.DiffIDs = "layers", []string{files.Digest}
 		m := put("manifest.v1+json", encode(manifest{2, "application/vnd.oci.image.manifest.v1+json", put("config.v1+json", encode(c)), []descriptor{files}}))
 		m.Platform = &c.platform
-		m.Annotations = map[string]string{"org.opencontainers.image.ref.name": "nibble"}
-		top.Manifests = append(top.Manifests, m)
+		images.Manifests = append(images.Manifests, m)
 	}
+	// One entry, which is the list of platforms: where there are several, podman and skopeo ask which.
+	top := images
+	top.Manifests = []descriptor{put(list, encode(images))}
+	top.Manifests[0].Annotations = map[string]string{"org.opencontainers.image.ref.name": "nibble"}
 	a := &archive{tar.NewWriter(w), at}
 	err := errors.Join(a.add("oci-layout", 0o644, 0, []byte(`{"imageLayoutVersion":"1.0.0"}`)), a.add("index.json", 0o644, 0, encode(top)),
 		a.add("blobs/", 0o755, 0, nil), a.add("blobs/sha256/", 0o755, 0, nil))

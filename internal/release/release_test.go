@@ -139,11 +139,14 @@ func TestImage(t *testing.T) {
 		}
 		return raw
 	}
-	var top index
-	if err := json.Unmarshal(files["index.json"].content, &top); err != nil || len(top.Manifests) != 2 {
-		t.Fatalf("%v, %+v", err, top)
+	var top, images index
+	if err := json.Unmarshal(files["index.json"].content, &top); err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "nibble" {
+		t.Fatalf("podman load takes one image with a name: %v, %+v", err, top)
 	}
-	for _, d := range top.Manifests {
+	if blob(top.Manifests[0], &images); top.Manifests[0].MediaType != images.MediaType || len(images.Manifests) != 2 {
+		t.Fatalf("%+v", images)
+	}
+	for _, d := range images.Manifests {
 		var m manifest
 		var c config
 		blob(d, &m)
