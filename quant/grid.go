@@ -143,8 +143,6 @@ func (m *Matrix) EachWeighed(w, d []float32, solve func(slot int, w, d []float32
 // builds come nearer to the original than with weights of one (docs/solvers.md, docs/gguf.md).
 func Importance(c, w []float32) (sigma float32) {
 	sigma = float32(math.Sqrt(float64(kernel.Dot(w, w)) / float64(len(w))))
-	for i, x := range w {
-		c[i] = sigma + float32(math.Abs(float64(x)))
-	}
+	kernel.Lift(c[:len(w)], w, sigma)
 	return sigma
 }

@@ -3,6 +3,8 @@ package block
 import (
 	"encoding/binary"
 	"math"
+
+	"nibble/internal/kernel"
 )
 
 func decodeQ2_K(dst []float32, src []byte) {
@@ -44,7 +46,7 @@ func decodeQ4_K(dst []float32, src []byte) {
 	var codes [256]uint8
 	for ; len(dst) > 0; dst, src = dst[256:], src[144:] {
 		codesQ4_K(codes[:], src)
-		decodeRanges(dst[:256], src, &codes, 16)
+		decodeRanges(dst, src, &codes)
 	}
 }
 
@@ -52,38 +54,27 @@ func decodeQ5_K(dst []float32, src []byte) {
 	var codes [256]uint8
 	for ; len(dst) > 0; dst, src = dst[256:], src[176:] {
 		codesQ5_K(codes[:], src)
-		decodeRanges(dst[:256], src, &codes, 32)
+		decodeRanges(dst, src, &codes)
 	}
 }
 
-// decodeRanges sets weights of Q4_K or Q5_K, whose codes are below count.
-func decodeRanges(dst []float32, src []byte, codes *[256]uint8, count int) {
-	var values [32]float32
+// decodeRanges sets 256 weights of Q4_K or Q5_K.
+func decodeRanges(dst []float32, src []byte, codes *[256]uint8) {
 	d, dmin := getF16(src), getF16(src[2:])
 	for j := range 8 {
 		sc, mn := scaleMin(src[4:16], j)
-		scale, least := d*float32(sc), float32(dmin*float32(mn))
-		for q := range values[:count] {
-			values[q] = float32(scale*float32(q)) - least
-		}
-		to, from := dst[32*j:][:32], codes[32*j:][:32]
-		for i, q := range from {
-			to[i] = values[q&31]
-		}
+		kernel.Expand(dst[32*j:][:32], codes[32*j:], d*float32(sc), 0, -float32(dmin*float32(mn)))
 	}
 }
 
 func decodeQ6_K(dst []float32, src []byte) {
+	nothing := float32(math.Copysign(0, -1)) // keeps products of −0
 	var codes [256]uint8
 	for ; len(dst) > 0; dst, src = dst[256:], src[210:] {
 		codesQ6_K(codes[:], src)
 		d := getF16(src[208:])
 		for j, s := range src[192:208] {
-			scale := d * float32(int8(s))
-			to, from := dst[16*j:][:16], codes[16*j:][:16]
-			for i, q := range from {
-				to[i] = scale * float32(int(q)-32)
-			}
+			kernel.Expand(dst[16*j:][:16], codes[16*j:], d*float32(int8(s)), 32, nothing)
 		}
 	}
 }

@@ -14,10 +14,11 @@ type rows struct {
 	finite   func(w []float32) bool
 	extremes func(w []float32) (lo, hi float32)
 	expand   func(dst []float32, codes []uint8, scale, zero, bias float32)
+	lift     func(dst, w []float32, least float32)
 	noise    func(w, x []float32) (signal, noise [8]float64, most float64)
 }
 
-var rowsGeneric = rows{half.DecodeBF16, narrow, finite, extremes, expand, noise}
+var rowsGeneric = rows{half.DecodeBF16, narrow, finite, extremes, expand, lift, noise}
 
 // WidenBF16 sets dst to the len(dst) values that src holds in bfloat16, little-endian.
 func WidenBF16(dst []float32, src []byte) {
@@ -92,6 +93,20 @@ func Expand(dst []float32, codes []uint8, scale, zero, bias float32) {
 func expand(dst []float32, codes []uint8, scale, zero, bias float32) {
 	for i := range dst {
 		dst[i] = float32(scale*(float32(codes[i])-zero)) + bias
+	}
+}
+
+// Lift sets dst[i] = least + |w[i]|. w is at least as long as dst.
+func Lift(dst, w []float32, least float32) {
+	w = w[:len(dst)]
+	n := len(dst) &^ 15
+	active.lift(dst[:n], w[:n], least)
+	lift(dst[n:], w[n:], least)
+}
+
+func lift(dst, w []float32, least float32) {
+	for i := range dst {
+		dst[i] = least + math.Float32frombits(math.Float32bits(w[i])&^(1<<31))
 	}
 }
 

@@ -178,6 +178,32 @@ done:
 	VZEROUPPER
 	RET
 
+// func liftAVX2(dst []float32, w []float32, least float32)
+// Requires: AVX, AVX2
+TEXT ·liftAVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         w_base+24(FP), CX
+	MOVL         $0x7fffffff, DX
+	VMOVD        DX, X1
+	VPBROADCASTD X1, Y1
+	VBROADCASTSS least+48(FP), Y2
+	MOVQ         dst_len+8(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VPAND   (CX), Y1, Y0
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, DX
+	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
 // func noiseAVX2(w []float32, x []float32) (signal [8]float64, noise [8]float64, most float64)
 // Requires: AVX, AVX2, SSE2
 TEXT ·noiseAVX2(SB), NOSPLIT, $0-184
@@ -400,6 +426,31 @@ loop:
 	ADDQ      $0x40, AX
 	SUBQ      $0x10, DX
 	JNZ       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func liftAVX512(dst []float32, w []float32, least float32)
+// Requires: AVX, AVX512F
+TEXT ·liftAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         w_base+24(FP), CX
+	MOVL         $0x7fffffff, DX
+	VPBROADCASTD DX, Z1
+	VBROADCASTSS least+48(FP), Z2
+	MOVQ         dst_len+8(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VPANDD  (CX), Z1, Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	SUBQ    $0x10, DX
+	JNZ     loop
 
 done:
 	VZEROUPPER

@@ -37,6 +37,7 @@ func testGuardPagesOfQuantizers(t *testing.T) {
 			g := Grid{Scale: 1, Add: 8, Hi: 15, Off: 8}
 			g.EncodeBF16(codes, w)
 			g.Encode(codes, w)
+			Lift(v, v, 1)
 			Expand(v, codes, 1, 8, float32(math.Copysign(0, -1)))
 			if e := GridError(&g, w, nil); e != 0 || v[n-1] != w[n-1] {
 				t.Fatalf("length %d: error %v, %v", n, e, v)

@@ -19,6 +19,9 @@ func extremesAVX2(w []float32) (lo float32, hi float32)
 // expandAVX2 turns codes into weights, of a multiple of 16 elements.
 func expandAVX2(dst []float32, codes []uint8, scale float32, zero float32, bias float32)
 
+// liftAVX2 adds magnitudes to least, of a multiple of 16 elements.
+func liftAVX2(dst []float32, w []float32, least float32)
+
 // noiseAVX2 returns eight lanes of squares and of squared errors, and the largest error, of a multiple of 16 elements.
 func noiseAVX2(w []float32, x []float32) (signal [8]float64, noise [8]float64, most float64)
 
@@ -36,6 +39,9 @@ func extremesAVX512(w []float32) (lo float32, hi float32)
 
 // expandAVX512 turns codes into weights, of a multiple of 16 elements.
 func expandAVX512(dst []float32, codes []uint8, scale float32, zero float32, bias float32)
+
+// liftAVX512 adds magnitudes to least, of a multiple of 16 elements.
+func liftAVX512(dst []float32, w []float32, least float32)
 
 // noiseAVX512 returns eight lanes of squares and of squared errors, and the largest error, of a multiple of 16 elements.
 func noiseAVX512(w []float32, x []float32) (signal [8]float64, noise [8]float64, most float64)

@@ -89,6 +89,9 @@ func testRows(t *testing.T) {
 		Expand(wide, codes, scale, zero, bias)
 		expand(plain, codes, scale, zero, bias)
 		sameBits(t, "Expand", n, wide, plain)
+		Lift(wide, w, scale)
+		lift(plain, w, scale)
+		sameBits(t, "Lift", n, wide, plain)
 
 		w = tame(r, n)
 		if n > 0 {
@@ -180,6 +183,7 @@ func BenchmarkRows(b *testing.B) {
 	run("narrow", func() { NarrowBF16(raw, w) })
 	run("finite", func() { Finite(w) })
 	run("extremes", func() { Extremes(w) })
+	run("lift", func() { Lift(x, w, 0.01) })
 	run("expand", func() { Expand(x, codes, 0.01, 8, 0) })
 	run("noise", func() { Noise(w, x) })
 	g := Grid{Scale: 0.013, Add: 8, Hi: 15, Off: 8}

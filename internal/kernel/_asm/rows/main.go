@@ -23,6 +23,7 @@ func main() {
 		set.finite()
 		set.extremes()
 		set.expand()
+		set.lift()
 		set.noise()
 	}
 	Generate()
@@ -209,6 +210,26 @@ func (a isa) expand() {
 		VADDPS(fields[2], v, v)
 		VMOVUPS(v, Mem{Base: dst})
 		ADDQ(Imm(uint64(a.lanes)), codes)
+		ADDQ(Imm(uint64(4*a.lanes)), dst)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+func (a isa) lift() {
+	a.text("lift", "func(dst, w []float32, least float32)", "adds magnitudes to least")
+	dst, w, v := base("dst"), base("w"), a.vector()
+	positive, least := a.constant(0x7fffffff), a.vector()
+	VBROADCASTSS(NewParamAddr("least", 48), least)
+	Each("dst", a.lanes, func() {
+		if a.wide {
+			VPANDD(Mem{Base: w}, positive, v)
+		} else {
+			VPAND(Mem{Base: w}, positive, v)
+		}
+		VADDPS(least, v, v)
+		VMOVUPS(v, Mem{Base: dst})
+		ADDQ(Imm(uint64(4*a.lanes)), w)
 		ADDQ(Imm(uint64(4*a.lanes)), dst)
 	})
 	VZEROUPPER()
