@@ -62,6 +62,7 @@ amx: $(BOCHS)/bochs
 	$(GO) -C internal/kernel/amx test -count=1 ./...
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) -C internal/kernel/amx build -o "$$dir/emu" ./emu; export NIBBLE_KERNEL=amx; \
 		$(GO) test -count=1 -exec "$$dir/emu -dots 10000 run" ./internal/kernel; \
+		$(GO) test -count=1 -exec "$$dir/emu -dots 1000 run" -run OnTiles ./internal/linalg ./convert; \
 		$(GO) test -count=1 -timeout 60m -exec "$$dir/emu -dots 10000 run" -run 'TestBuilds|TestKernels|TestTails|TestA16OfPlain' ./runtime $(SWEEP); \
 		$(GO) test -count=1 -exec "$$dir/emu -dots 1000 run" -run 'TestInvariance/^(mixtral-fused|gemma3-multimodal|qwen2)$$/.' ./runtime
 

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"nibble/calib"
 	"nibble/hf"
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/runtime"
 )
@@ -18,6 +20,9 @@ type Calibration struct {
 	Settings    string // what decides the sequences, for the report
 	Load        func(ctx context.Context) (*calib.Sequences, error)
 	Independent bool // every layer sees float predecessors
+
+	// Kernel is the set of kernels that the pass computes with, one with bits of its own; "": any, as all others have the same.
+	Kernel string
 
 	Cache  string            // folder that keeps what matrices of the float model receive; "": none does
 	Reused func(file string) // told which file of it was read; may be nil
@@ -77,6 +82,13 @@ func (c *calibration) step(layer int, stage string) {
 
 // calibrate quantizes the items that need inputs.
 func (r *Run) calibrate(ctx context.Context) error {
+	if name := r.Calibration.Kernel; name != "" {
+		was, err := kernel.Active()
+		if err := cmp.Or(err, kernel.Select(name)); err != nil {
+			return err
+		}
+		defer func() { _ = kernel.Select(was) }() // it was in use
+	}
 	c := &calibration{Run: r, ctx: ctx, items: map[string][]*Item{}}
 	r.scaled = map[*Item]*scaling{}
 	for i := range r.Items {

@@ -267,7 +267,7 @@ func (r *Run) digest() (string, error) {
 	h := sha256.New()
 	r.describe(h)
 	if r.sequences != nil {
-		fmt.Fprintf(h, "%s %t\n", r.sequences.Digest(), r.Calibration.Independent)
+		fmt.Fprintf(h, "%s %t %s\n", r.sequences.Digest(), r.Calibration.Independent, r.Calibration.Kernel)
 	}
 	if err := identify(h, r.Source); err != nil {
 		return "", err

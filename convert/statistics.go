@@ -30,7 +30,7 @@ type statistics struct {
 }
 
 func (s *statistics) key(kind calib.Kind) string {
-	return calib.StatisticsKey(s.model, s.tokens, runtime.A16, kind)
+	return calib.StatisticsKey(s.model, s.tokens+s.Kernel, runtime.A16, kind)
 }
 
 // open returns what an earlier run has left, nil if that is nothing. Diagonals alone are added up in another way than those of

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"nibble/calib"
 	"nibble/convert"
 	"nibble/hf"
+	"nibble/internal/kernel"
 	"nibble/runtime"
 	"nibble/tokenizer"
 )
@@ -23,8 +25,12 @@ import (
 type calibration struct {
 	calib.Settings
 	cache       string
+	kernel      string
 	independent bool
 }
+
+// tileKernel is the set of kernels that calibration may be told to compute with though its bits are its own.
+const tileKernel = "amxbf16"
 
 func (c *calibration) register(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -36,6 +42,7 @@ func (c *calibration) register(cmd *cobra.Command) {
 	f.BoolVar(&c.Pack, "calib-pack", false, "let sequences run over the ends of documents")
 	f.BoolVar(&c.Chat, "calib-chat", false, "write calibration documents with the model's chat template")
 	f.StringVar(&c.cache, "calib-cache", "", "folder that keeps what later builds need not compute again (it must exist): sequences written by the model and, with --independent or --sensitivity, what every matrix receives")
+	f.StringVar(&c.kernel, "calib-kernel", "", tileKernel+": calibration multiplies bfloat16 on AMX's tiles, sixteen times as many at once. Their sums have other bits: the same flags give the same build on all machines with AMX, and none on others")
 	f.BoolVar(&c.independent, "independent", false, "calibrate every layer on the float model instead of on what is quantized before it, which costs quality; with --calib-cache a second build only solves, which others cannot: what a layer receives depends on how those before it are quantized")
 }
 
@@ -43,6 +50,17 @@ func (c *calibration) register(cmd *cobra.Command) {
 func (o *quantizeOptions) calibrate(cmd *cobra.Command, b *build.Build, s *convert.Settings) error {
 	c := &o.calibration
 	needed := s.Spec.Calibrated() || s.Recipe.Calibrated()
+	more := ""
+	if c.kernel != "" {
+		if !slices.Contains(kernel.All(), tileKernel) || c.kernel != tileKernel {
+			_, reason := kernel.AMX()
+			return usagef("--calib-kernel %s: it can be %s, where there is AMX; here %s", c.kernel, tileKernel, reason)
+		}
+		if !needed && c.Source == "" {
+			return usagef("--calib-kernel goes with --calib or a calibrated method")
+		}
+		more = ", kernels " + tileKernel
+	}
 	if c.Source == "" {
 		if !needed {
 			return nil
@@ -74,13 +92,13 @@ func (o *quantizeOptions) calibrate(cmd *cobra.Command, b *build.Build, s *conve
 			return inputError(cmp.Or(err, fmt.Errorf("--calib-cache %s: not a folder", c.cache)))
 		}
 	}
-	s.Calibration = &convert.Calibration{Independent: c.independent, Cache: c.cache,
+	s.Calibration = &convert.Calibration{Independent: c.independent, Kernel: c.kernel, Cache: c.cache,
 		Reused: func(file string) {
 			if !o.quiet {
 				notes(cmd, []string{"what matrices receive is read from " + file})
 			}
 		},
-		Settings: fmt.Sprintf("%s, %d x %d tokens, seed %d", label, c.Samples, c.Length, c.Seed),
+		Settings: fmt.Sprintf("%s, %d x %d tokens, seed %d%s", label, c.Samples, c.Length, c.Seed, more),
 		Load:     func(ctx context.Context) (*calib.Sequences, error) { return o.sequences(ctx, cmd, b, l) }}
 	return nil
 }

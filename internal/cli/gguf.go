@@ -59,7 +59,7 @@ func (g *ggufOptions) unused(cmd *cobra.Command) (err error) {
 var (
 	ggufOnly  = []string{"type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix"}
 	ggufFlags = append([]string{"format", "priority", "profile", "allow-requantize", "output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab",
-		"calib", "calib-field", "samples", "seqlen", "calib-seed", "calib-pack", "calib-chat", "calib-cache", "independent", "method", "resume", "part", "merge",
+		"calib", "calib-field", "samples", "seqlen", "calib-seed", "calib-pack", "calib-chat", "calib-cache", "calib-kernel", "independent", "method", "resume", "part", "merge",
 		"max-memory", "max-shard-size", "check", "activations", "check-windows"}, ggufOnly...)
 )
 
@@ -108,8 +108,8 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 		return s, usagef("--method %s: with --format gguf it can be %s", o.method, strings.Join(convert.GGUFMethods, ", "))
 	}
 	if g.imatrix != "" {
-		if o.calibration.Source != "" || c.Spec.Calibrated() {
-			return s, usagef("--imatrix has weights of columns and no more: it excludes --calib and --method %s", quant.GPTQ)
+		if o.calibration.Source != "" || o.calibration.kernel != "" || c.Spec.Calibrated() {
+			return s, usagef("--imatrix has weights of columns and no more: it excludes --calib, --calib-kernel and --method %s", quant.GPTQ)
 		}
 		s.WeightsFrom = filepath.Base(g.imatrix)
 		s.Weights, err = imatrix.Read(g.imatrix)
@@ -197,8 +197,8 @@ func (o *quantizeOptions) imatrix(cmd *cobra.Command, b *build.Build, s convert.
 	switch {
 	case filepath.Ext(out) != ".gguf":
 		return usagef("--write-imatrix %s: the name of the file ends in .gguf", out)
-	case o.out != "" || o.dry || o.resume || o.gguf.imatrix != "":
-		return usagef("--write-imatrix writes no model: leave --output, --dry-run, --resume and --imatrix out")
+	case o.out != "" || o.dry || o.resume || o.gguf.imatrix != "" || o.calibration.kernel != "":
+		return usagef("--write-imatrix writes no model: leave --output, --dry-run, --resume, --imatrix and --calib-kernel out")
 	}
 	if err := stage.CheckFiles(out, nil, b.Path, stage.Anew(o.overwrite)); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (s *sensitivity) register(cmd *cobra.Command) {
 
 // buildOnly are the flags that say something about a build.
 var buildOnly = []string{"output", "bits", "group", "method", "recipe", "lm-head", "embedding", "pad-mlp", "unfit", "checkpoint-format",
-	"max-shard-size", "independent", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge", "target-size", "target-bpw", "sensitivity-from"}
+	"max-shard-size", "independent", "calib-kernel", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge", "target-size", "target-bpw", "sensitivity-from"}
 
 // check refuses flags that have no meaning here.
 func (s *sensitivity) check(cmd *cobra.Command) error {

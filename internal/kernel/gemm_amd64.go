@@ -26,15 +26,19 @@ var (
 
 var (
 	momentsAVX2 = moments{
-		Moment{4, 8, 16, 2, []momentTile{momentx1AVX2, momentx2AVX2}, nil},
-		Moment{4, 8, 16, 2, []momentTile{momentx1AVX2, momentx2AVX2}, packMomentsAVX2},
+		Moment{4, 8, 16, 2, false, []momentTile{momentx1AVX2, momentx2AVX2}, nil},
+		Moment{4, 8, 16, 2, false, []momentTile{momentx1AVX2, momentx2AVX2}, packMomentsAVX2},
 	}
 	momentsAVX512 = moments{
-		Moment{8, 16, 48, 2, []momentTile{momentx1AVX512, momentx2AVX512, momentx3AVX512}, nil},
-		Moment{8, 16, 48, 2, []momentTile{momentx1AVX512, momentx2AVX512, momentx3AVX512}, packMomentsAVX512},
+		Moment{8, 16, 48, 2, false, []momentTile{momentx1AVX512, momentx2AVX512, momentx3AVX512}, nil},
+		Moment{8, 16, 48, 2, false, []momentTile{momentx1AVX512, momentx2AVX512, momentx3AVX512}, packMomentsAVX512},
 	}
 	momentsBF16 = moments{
 		momentsAVX512.moment32,
-		Moment{8, 16, 48, 1, []momentTile{momentx1BF16, momentx2BF16, momentx3BF16}, packMomentsBF16},
+		Moment{8, 16, 48, 1, false, []momentTile{momentx1BF16, momentx2BF16, momentx3BF16}, packMomentsBF16},
+	}
+	momentsAMXBF16 = moments{
+		momentsAVX512.moment32,
+		Moment{momentRows, PanelRows, PanelRows, 1, true, nil, packMomentsBF16},
 	}
 )

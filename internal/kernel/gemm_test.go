@@ -161,12 +161,15 @@ func TestMomentTiles(t *testing.T) {
 func testMomentTiles(t *testing.T, place func(*testing.T, []float32) []float32, place64 func(*testing.T, []float64) []float64,
 	placeBytes func(*testing.T, []byte) []byte) {
 	r := rand.New(rand.NewPCG(32, 32))
-	for _, rows := range []int{0, 2, 4, 34} {
+	for _, rows := range []int{0, 2, 4, 8, 34, 136} {
 		for _, bf16 := range []bool{false, true} {
 			m, steps := Moment32(), rows
 			if bf16 {
 				m = MomentBF16()
 				steps = rows / 2 * m.Steps
+			}
+			if m.Across && (rows == 0 || rows%8 > 0) {
+				continue // it takes four steps and their multiples
 			}
 			for cols := m.Lanes; cols <= m.Cols; cols += m.Lanes {
 				x, raw := random(r, rows*cols)
@@ -192,14 +195,38 @@ func testMomentTiles(t *testing.T, place func(*testing.T, []float32) []float32, 
 							}
 							sum += float32(x[s*cols+i] * x[s*cols+j])
 						}
+						if m.Across {
+							sum = sumOnTiles(x, cols, rows, i, j)
+						}
 						want[i*ldc+j] += float64(sum)
 					}
 				}
-				m.Add(c, ldc, panel, cols, panel, cols, steps, cols)
+				a, ks := panel, cols
+				if m.Across {
+					a, ks = place(t, make([]float32, len(panel))), steps
+					TransposeBetween(Bytes(a), Bytes(panel), steps, cols, 4*ks, 4*cols)
+				}
+				m.Add(c, ldc, a, ks, panel, cols, steps, cols)
 				sameOf(t, fmt.Sprintf("bfloat16 %v, %d rows, %d columns", bf16, rows, cols), c, want)
 			}
 		}
 	}
+}
+
+// sumOnTiles is Σ x[t,i]·x[t,j] as amx_moment.go says: of each 32 rows even and odd ones apart, fused, then both, then those of 128 rows, then all.
+func sumOnTiles(x []float32, cols, rows, i, j int) (y float32) {
+	for block := 0; block < rows; block += 128 {
+		var s float32
+		for tile := block; tile < min(block+128, rows); tile += 32 {
+			var parts [2]float32
+			for t := tile; t < min(tile+32, rows); t++ {
+				parts[t&1] = fma(x[t*cols+i], x[t*cols+j], parts[t&1])
+			}
+			s += parts[0] + parts[1]
+		}
+		y += s
+	}
+	return y
 }
 
 func BenchmarkOuter(b *testing.B) {

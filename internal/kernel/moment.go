@@ -12,19 +12,23 @@ type moments struct {
 // Moment adds up outer products of rows in panels. Two rows of bfloat16 are kept as a step of pairs, or as two steps of
 // float32 of which the second row comes first. Either way, of each two rows the product of the second is added first.
 // Products are exact, and no sum is smaller than 2^-126 in magnitude but 0, because of what Pack does, so that all sets
-// give the same bits.
+// give the same bits; amxbf16 has others (amx_moment.go).
 type Moment struct {
-	Rows  int // of a tile, as in Outer
-	Lanes int
-	Cols  int
-	Steps int                                                                     // that two rows take
-	add   []momentTile                                                            // for 1, 2, 3 … times Lanes columns
-	pack  func(dst []float32, x []byte, stride int, w []float32, cols, width int) // of a multiple of 16 columns
+	Rows   int // of a tile, as in Outer
+	Lanes  int
+	Cols   int
+	Steps  int                                                                     // that two rows take
+	Across bool                                                                    // Add takes a across, and four steps or multiples
+	add    []momentTile                                                            // for 1, 2, 3 … times Lanes columns
+	pack   func(dst []float32, x []byte, stride int, w []float32, cols, width int) // of a multiple of 16 columns
 }
 
+// MomentRows is the most rows that are added up at once.
+const MomentRows = 1024
+
 var momentsGeneric = moments{
-	Moment{2, 4, 4, 2, []momentTile{addMoment}, nil},
-	Moment{2, 4, 4, 2, []momentTile{addMoment}, packMoments},
+	Moment{2, 4, 4, 2, false, []momentTile{addMoment}, nil},
+	Moment{2, 4, 4, 2, false, []momentTile{addMoment}, packMoments},
 }
 
 // Moment32 returns the operations on rows of float32 of the set in use.
@@ -39,7 +43,13 @@ type momentTile func(c []float64, ldc int, a []float32, ks int, b []float32, bs,
 // Add adds up k outer products, one after the other, in float32, and adds their sum to c:
 //
 //	c[i·ldc+j] += Σ_s a[i+s·ks]·b[s·bs+j]    over s = 0, 1 … k−1, of all i < Rows and j < cols
+//
+// where a is across, step s of column i is a[i·ks+s].
 func (m *Moment) Add(c []float64, ldc int, a []float32, ks int, b []float32, bs, k, cols int) {
+	if m.Across {
+		momentTiles(c, ldc, a, ks, b, bs, k)
+		return
+	}
 	m.add[cols/m.Lanes-1](c, ldc, a, ks, b, bs, k)
 }
 

@@ -31,6 +31,6 @@ func native() (list, apart []set) {
 	}
 	s.name, s.panels, s.ceilings = "amx", panelsAMX, ceilingsAMX
 	list = append(list, s)
-	s.name, s.panels, s.ceilings = "amxbf16", panelsAMXBF16, ceilingsAMXBF16
+	s.name, s.panels, s.ceilings, s.moments = "amxbf16", panelsAMXBF16, ceilingsAMXBF16, momentsAMXBF16
 	return list, []set{s}
 }

@@ -306,6 +306,11 @@ func Int8s(b []byte) []int8 {
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
 }
 
+// Bytes returns the memory of float32 values.
+func Bytes(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
 // RoundPairs rounds x to bfloat16 in the order of pairs, and returns the sum of the rounded values in the order of Dot. Of
 // up to four values at the end the places of those that are not there stay.
 func RoundPairs(dst []byte, x []float32) float32 {

@@ -8,7 +8,7 @@ import (
 )
 
 // MomentChunk is the number of rows whose products are added up in float32 before their sum is added up in float64.
-const MomentChunk = 1024
+const MomentChunk = kernel.MomentRows
 
 // Moment adds up the second moment Σ_t ω_t·x_t·x_tᵀ of rows of K values. The products of MomentChunk rows are added up in
 // float32, one after the other, and the sums of chunks in float64. Where chunks begin does not depend on how rows are cut
@@ -19,13 +19,14 @@ const MomentChunk = 1024
 //
 //	float32    products are rounded before they are added
 //	bfloat16   products are exact; of each two rows of a chunk the second is added first; values, after weighting, count as
-//	           0 below 2^-56 in magnitude, and as NaN from 2^64 on
+//	           0 below 2^-56 in magnitude, and as NaN from 2^64 on. The kernels amxbf16 add in the order of tiles.
 type Moment struct {
 	k      int
 	m      kernel.Moment
 	bf16   bool
 	rows   int       // in the chunk
 	chunk  []float32 // panels of m.Cols columns; the last one has what is left, padded to m.Lanes
+	across []float32 // the panels of the chunk transposed, where the kernels want that
 	sum    []float64 // [k, k], the lower triangle
 	pair   []byte    // two rows of bfloat16 of which the first came alone
 	weight float32   // of it, the root
@@ -45,6 +46,9 @@ func NewMoment32(k int) *Moment { return newMoment(k, kernel.Moment32()) }
 func newMoment(k int, o kernel.Moment) *Moment {
 	m := &Moment{k: k, m: o, sum: make([]float64, k*k), roots: make([]float32, MomentChunk)}
 	m.chunk = make([]float32, ceil(k, o.Lanes)*m.steps(MomentChunk))
+	if o.Across {
+		m.across = make([]float32, len(m.chunk))
+	}
 	return m
 }
 
@@ -160,6 +164,9 @@ func (m *Moment) flush(threads int) {
 	steps := m.steps(m.rows)
 	m.rows = 0
 	panels := m.panels()
+	if m.across != nil {
+		steps = m.turn(steps, threads)
+	}
 	each(threads, panels*(panels+1)/2, func(units iter.Seq[int]) {
 		tile := make([]float64, m.m.Rows*m.m.Cols)
 		i, before := 0, 0 // units of the panels above panel i
@@ -173,10 +180,33 @@ func (m *Moment) flush(threads int) {
 	})
 }
 
+// turn transposes the panels of a chunk and returns its steps, a multiple of four: what is added to them is zeros.
+func (m *Moment) turn(steps, threads int) int {
+	whole := ceil(steps, 4)
+	each(threads, m.panels(), func(units iter.Seq[int]) {
+		for i := range units {
+			data, width, _ := m.panel(i)
+			clear(data[steps*width : whole*width])
+			to, ks := m.turned(i)
+			kernel.TransposeBetween(kernel.Bytes(to), kernel.Bytes(data), whole, width, 4*ks, 4*width)
+		}
+	})
+	return whole
+}
+
+// turned returns the columns of panel i across, and the steps from one to the next.
+func (m *Moment) turned(i int) (data []float32, ks int) {
+	ks = len(m.chunk) / ceil(m.k, m.m.Lanes)
+	return m.across[i*m.m.Cols*ks:], ks
+}
+
 // product adds the products of panels i and j, of which j is not the greater, to the sum. A tile that does not fit into the
 // triangle is made in tile.
 func (m *Moment) product(i, j, steps int, tile []float64) {
 	a, ks, rows := m.panel(i)
+	if m.across != nil {
+		a, ks = m.turned(i)
+	}
 	b, bs, cols := m.panel(j)
 	for r := 0; r < rows; r += m.m.Rows {
 		row, col := i*m.m.Cols+r, j*m.m.Cols
