@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"nibble/hf"
-	"nibble/internal/kernel"
 	"nibble/internal/linalg"
 	"nibble/internal/mmap"
 	"nibble/runtime"
@@ -93,36 +92,16 @@ func (m *floatExperts) run(ctx context.Context, p *Pass, e int) error {
 	return err
 }
 
-// drift fills Drift, (1/Σω) Σ_t ω_t (y_t − x_t) x_tᵀ of the inputs y of the float model, from rows of bfloat16. Products of a
-// chunk of rows are added up in float32, those of the chunks in float64.
+// drift fills Drift, (1/Σω) Σ_t ω_t (y_t − x_t) x_tᵀ of the inputs y of the float model, from rows of bfloat16: their cross moment less that of
+// x, which is Second.
 func (m *Moment) drift(y, x []byte, weights []float32, threads int) {
-	const rows = linalg.MomentChunk
 	k := m.K
-	m.Drift = make([]float64, k*k)
-	left, right, sum := make([]float32, k*rows), make([]float32, rows*k), make([]float32, k*k)
-	row := make([]float32, k)
-	for t0 := 0; t0*2*k < len(x); t0 += rows {
-		n := min(rows, len(x)/2/k-t0)
-		for t := range n {
-			at := 2 * (t0 + t) * k
-			to := right[t*k : (t+1)*k]
-			kernel.WidenBF16(to, x[at:])
-			kernel.WidenBF16(row, y[at:])
-			w := float32(1)
-			if weights != nil {
-				w = weights[t0+t]
-			}
-			for i, v := range row {
-				left[i*rows+t] = float32(w * (v - to[i]))
-			}
+	sum := linalg.NewCross(k)
+	sum.AddCross(y, x, 2*k, len(x)/2/k, weights, threads)
+	m.Drift = sum.Sum(threads)
+	for i := range k {
+		for j := range k {
+			m.Drift[i*k+j] = m.Drift[i*k+j]/m.Weight - m.Second[max(i, j)*k+min(i, j)]
 		}
-		clear(sum)
-		linalg.Gemm32(linalg.Add, sum, k, left, rows, right, k, k, k, n, threads)
-		for i, v := range sum {
-			m.Drift[i] += float64(v)
-		}
-	}
-	for i := range m.Drift {
-		m.Drift[i] /= m.Weight
 	}
 }

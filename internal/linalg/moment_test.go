@@ -126,3 +126,58 @@ func testMomentSum(t *testing.T) {
 		}
 	}
 }
+
+// A cross moment is the sum of products, exact for small integers; of rows with themselves it is all of their moment.
+func TestCross(t *testing.T) { underEach(t, testCross) }
+
+func testCross(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for i, k := range []int{1, 7, 16, 33, 48, 97} {
+		n := []int{1, 3, 100, MomentChunk + 1, 2*MomentChunk + 37, 333}[i]
+		x, y := make([]float32, n*k), make([]float32, n*k)
+		for j := range x {
+			x[j], y[j] = float32(r.IntN(33)-16), float32(r.IntN(33)-16)
+		}
+		var w []float32
+		if i%2 == 1 {
+			for range n {
+				w = append(w, float32(int(1)<<(2*r.IntN(3)))) // roots are integers
+			}
+		}
+		want := make([]float64, k*k)
+		for t := range n {
+			weight := 1.0
+			if w != nil {
+				weight = float64(w[t])
+			}
+			for i := range k {
+				for j := range k {
+					want[i*k+j] += weight * float64(y[t*k+i]) * float64(x[t*k+j])
+				}
+			}
+		}
+		cross, self, moment := NewCross(k), NewCross(k), NewMoment(k)
+		rawX, rawY := bytesOfBF16(x), bytesOfBF16(y)
+		for t := 0; t < n; {
+			rows, weights := min(n-t, 1+r.IntN(300)), w
+			if w != nil {
+				weights = w[t:]
+			}
+			cross.AddCross(rawY[2*t*k:], rawX[2*t*k:], 2*k, rows, weights, 1+i%3)
+			self.AddCross(rawX[2*t*k:], rawX[2*t*k:], 2*k, rows, weights, 1)
+			moment.AddBF16(rawX[2*t*k:], 2*k, rows, weights, 2)
+			t += rows
+		}
+		if got := cross.Sum(2); !slices.Equal(got, want) {
+			t.Fatalf("k %d, n %d: %v, want %v", k, n, got, want)
+		}
+		half, whole := moment.Sum(1), self.Sum(2)
+		for i := range k {
+			for j := range k {
+				if got, want := whole[i*k+j], half[max(i, j)*k+min(i, j)]; got != want {
+					t.Fatalf("k %d, n %d: element %d, %d of itself is %v, of the moment %v", k, n, i, j, got, want)
+				}
+			}
+		}
+	}
+}

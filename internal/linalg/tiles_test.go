@@ -53,15 +53,21 @@ func TestMomentOnTiles(t *testing.T) {
 		for j := range x {
 			x[j] = half.RoundBF16(x[j])
 		}
-		want, m := tileMoment(x, k, n), NewMoment(k)
+		want, m, cross := tileMoment(x, k, n), NewMoment(k), NewCross(k)
 		for at := 0; at < n; {
 			rows := min(n-at, 1+r.IntN(300))
-			m.AddBF16(bytesOfBF16(x[at*k:(at+rows)*k]), 2*k, rows, nil, 1+i%3)
+			raw := bytesOfBF16(x[at*k : (at+rows)*k])
+			m.AddBF16(raw, 2*k, rows, nil, 1+i%3)
+			cross.AddCross(raw, raw, 2*k, rows, nil, 1+i%3)
 			at += rows
 		}
+		all := cross.Sum(1)
 		for j, v := range m.Sum(2) {
 			if math.Float64bits(v) != math.Float64bits(want[j]) {
 				t.Fatalf("k %d, n %d: element %d is %v, want %v", k, n, j, v, want[j])
+			}
+			if row, column := j/k, j%k; column <= row && (all[j] != v || all[column*k+row] != v) {
+				t.Fatalf("k %d, n %d: element %d of the cross moment is %v, across %v, want %v", k, n, j, all[j], all[column*k+row], v)
 			}
 		}
 	}
