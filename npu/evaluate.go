@@ -30,6 +30,13 @@ type Fidelity struct {
 	Ratio      float64 `json:"perplexity_ratio"`
 }
 
+// Top1 is the share of all tokens, of prompts and single ones, whose likeliest successor stays.
+func (e *Evaluation) Top1() (share float64, tokens int) {
+	tokens = e.Prefill.Tokens + e.Decode.Tokens
+	same := float64(e.Prefill.Top1*float64(e.Prefill.Tokens)) + float64(e.Decode.Top1*float64(e.Decode.Tokens))
+	return same / float64(max(tokens, 1)), tokens
+}
+
 // Decibel is a ratio of signal to noise; without noise it is 200 at most.
 type Decibel float64
 

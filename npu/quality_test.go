@@ -140,10 +140,10 @@ func TestPromotionTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := q.NewPromotion(m, o, costs)
-	if p.To(20); len(q.Raised) != 0 {
+	if p.To(20, math.MaxInt64); len(q.Raised) != 0 {
 		t.Errorf("20 dB are there already, raised for them: %v", q.Raised)
 	}
-	names, err := p.Reach(t.Context(), test, 40, 3)
+	names, err := p.Reach(t.Context(), test, Goal{SQNR: 40}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestPromotionTo(t *testing.T) {
 	if least := min(sure(e.Prefill), sure(e.Decode)); least < 40 || least > 43 {
 		t.Errorf("%.2f dB are certain, want 40: %+v, %+v", least, e.Prefill, e.Decode)
 	}
-	if names, err = p.Reach(t.Context(), test, 99, 3); err != nil || len(names) != len(p.weights)+m.Layers {
+	if names, err = p.Reach(t.Context(), test, Goal{SQNR: 99}, 3); err != nil || len(names) != len(p.weights)+m.Layers {
 		t.Errorf("for a figure that nothing reaches %v are raised, of %d matrices and %d caches: %v", names, len(p.weights), m.Layers, err)
 	}
 }

@@ -1,0 +1,189 @@
+package npu
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Promotion gives more bits step by step.
+type Promotion struct {
+	q       *Quantizer
+	model   *Model
+	options Options
+	costs   []Cost
+	weights map[string]*Param
+	bytes   int64              // of all weights, before
+	grown   int64              // what they have more
+	noise   map[string]float64 // of a tensor alone, as a share of the logits' energy, with the bits that it has now
+	sum     float64
+	steps   []step // the matrices that were raised
+}
+
+// step is twice the bits for a matrix.
+type step struct {
+	name  string
+	bits  int     // before
+	bytes int64   // more than before
+	noise float64 // less than before, alone
+}
+
+// NewPromotion begins with what every tensor costs.
+func (q *Quantizer) NewPromotion(m *Model, o Options, costs []Cost) *Promotion {
+	p := &Promotion{q: q, model: m, options: o, costs: costs, noise: map[string]float64{}}
+	p.weights, p.bytes = q.matrices(m, o)
+	for _, c := range costs {
+		p.noise[c.Name] = share(c.SQNR)
+		p.sum += p.noise[c.Name]
+	}
+	return p
+}
+
+// share is noise as a share of the signal, and ratio its inverse.
+func share(ratio Decibel) float64 { return math.Pow(10, -float64(ratio)/10) }
+
+func ratio(share float64) Decibel { return sqnr(1, share) }
+
+// To gives matrices and caches twice the bits, and again, where that takes most noise off for a byte, until the noise of all tensors,
+// each as large as it is alone, is so many dB below the logits, or no other may be raised, since nothing is left or the weights would have
+// more than most bytes more. It returns how often it did.
+func (p *Promotion) To(target Decibel, most int64) (raised int) {
+	for goal := share(target); p.sum > goal; raised++ {
+		best, gain := "", 0.0
+		for _, c := range p.costs {
+			w, bytes := p.weights[c.Name], 1.0
+			switch {
+			case w != nil && p.q.bits(w) < 16 && p.grown+p.q.growth(w) <= most:
+				bytes = float64(p.q.growth(w))
+			case w != nil || !p.q.canRaise(p.model, p.options, c.Name):
+				continue
+			}
+			if g := p.noise[c.Name] / bytes; g > gain {
+				best, gain = c.Name, g
+			}
+		}
+		if best == "" {
+			break
+		}
+		w, bits := p.weights[best], 8
+		if w != nil {
+			bits = p.q.bits(w)
+		}
+		left := math.Ldexp(p.noise[best], -2*bits) // a step is 2^bits times smaller
+		if w != nil {
+			p.steps = append(p.steps, step{best, bits, p.q.growth(w), p.noise[best] - left})
+			p.grown += p.q.growth(w)
+			p.q.Raised[best] = 2 * bits
+		} else {
+			p.q.raiseCache(p.model, best)
+		}
+		p.sum += left - p.noise[best]
+		p.noise[best] = left
+	}
+	return raised
+}
+
+// Goal is what a promotion is for.
+type Goal struct {
+	SQNR Decibel // of prompts, and of single tokens
+	Top1 float64 // share of all tokens whose likeliest successor stays; 0: any
+}
+
+// mostForTop1 is how many more bytes than without promotion the weights may have for the sake of [Goal].Top1. Halving the tokens that change takes
+// 6 dB, and a model with many of them may change some with 16-bit weights, too.
+const mostForTop1 = 0.5
+
+// Missed reports whether what was measured is less.
+func (g Goal) Missed(e *Evaluation) bool {
+	top1, tokens := e.Top1()
+	return !(e.Prefill.SQNR >= g.SQNR && e.Decode.SQNR >= g.SQNR) || tokens >= telling && top1 < g.Top1
+}
+
+// telling is from how many tokens on a share of 99 % says something: of 1000 tokens 10 ± 3 change then.
+const telling = 1000
+
+// certain is how many standard errors lie between what is measured and what is relied on.
+const certain = 2
+
+// spare is how many dB there are more than a goal wants, on this text and on another of so many sequences, and the noise that may be added.
+func (g Goal) spare(e *Evaluation, here, there int) (dB Decibel, noise float64) {
+	wider := certain * math.Sqrt(1+float64(here)/float64(there))
+	dB, noise = math.MaxFloat64, math.MaxFloat64
+	for _, f := range []Fidelity{e.Prefill, e.Decode} {
+		most := g.SQNR + Decibel(float64(wider*float64(f.Error)))
+		dB, noise = min(dB, f.SQNR-most), min(noise, share(most)-share(f.SQNR))
+	}
+	top1, tokens := e.Top1()
+	if g.Top1 == 0 || tokens < telling {
+		return dB, noise
+	}
+	// Half as much noise, in amplitude, changes half as many tokens.
+	changed := (1 - top1) + float64(wider/certain*math.Sqrt(float64(top1*(1-top1))/float64(tokens)))
+	louder := (1 - g.Top1) / max(changed, 1/float64(tokens))
+	return min(dB, Decibel(20*math.Log10(louder))), min(noise, share(e.Prefill.SQNR)*(float64(louder*louder)-1))
+}
+
+// Reach gives bits as To does until a test measures the goal, and so much more that another text of so many sequences has it, too; then it
+// takes bits back where they are not needed, the largest matrices first. It returns all that was raised.
+func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int) ([]string, error) {
+	p.To(goal.SQNR, math.MaxInt64)
+	e, err := t.Evaluate(ctx, p.model, p.options, p.q)
+	if err != nil {
+		return nil, err
+	}
+	// climb goes on until there is nothing missing, or as far as it may.
+	climb := func(g Goal, most int64) (there bool, err error) {
+		for {
+			dB, _ := g.spare(e, len(t.Sequences), sequences)
+			if dB >= 0 {
+				return true, nil
+			}
+			if p.To(ratio(p.sum)-min(dB, -leastStep), most) == 0 {
+				return false, nil
+			}
+			if e, err = t.Evaluate(ctx, p.model, p.options, p.q); err != nil {
+				return false, err
+			}
+		}
+	}
+	if _, err := climb(Goal{SQNR: goal.SQNR}, math.MaxInt64); err != nil {
+		return nil, err
+	}
+	there, err := climb(goal, max(p.grown, int64(mostForTop1*float64(p.bytes))))
+	if err != nil {
+		return nil, err
+	}
+	if !there { // as without it
+		goal.Top1 = 0
+	}
+	_, left := goal.spare(e, len(t.Sequences), sequences) // the noise that may be added
+	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.noise, b.noise)) })
+	for _, s := range p.steps {
+		if s.noise > notQuite*left || p.q.Raised[s.name] != 2*s.bits {
+			continue
+		}
+		p.q.Raised[s.name] = s.bits
+		if e, err = t.Evaluate(ctx, p.model, p.options, p.q); err != nil {
+			return nil, err
+		}
+		if dB, noise := goal.spare(e, len(t.Sequences), sequences); dB < 0 {
+			p.q.Raised[s.name] = 2 * s.bits
+		} else {
+			left = noise
+		}
+	}
+	maps.DeleteFunc(p.q.Raised, func(name string, bits int) bool {
+		w := p.weights[name]
+		return w != nil && bits <= p.q.unraised(w)
+	})
+	return slices.Sorted(maps.Keys(p.q.Raised)), nil
+}
+
+// What tensors cost alone does not quite add up: as many dB are asked for at least when some are missing, and as many times the noise
+// that may be added is tried.
+const (
+	leastStep = 0.05
+	notQuite  = 2
+)
