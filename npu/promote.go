@@ -23,17 +23,17 @@ const together = 12
 
 // Sensitivity quantizes one tensor after the other, of these kinds or, without any, of all, and returns them, the most expensive first.
 func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantizer, kinds ...string) ([]Cost, error) {
-	g := NewGraph(m, "sensitivity", o, o.Prefill)
+	g := newGraph(m, "sensitivity", o, o.Prefill)
 	var list []Cost
 	known := map[string]bool{}
 	for _, v := range g.values {
 		name, kind := v.Enc, "activation"
 		switch {
-		case v.Kind == Weight:
+		case v.Kind == weight:
 			name, kind = v.Param.Name, MatrixKind
-		case v.Kind == Constant:
+		case v.Kind == constant:
 			kind = "constant"
-		case v.Class == Cached:
+		case v.Class == cached:
 			kind = "cache"
 		}
 		if name != "" && !known[name] && (kinds == nil || slices.Contains(kinds, kind)) {
@@ -109,19 +109,19 @@ func (q *Quantizer) Promote(m *Model, o Options, costs []Cost) []string {
 }
 
 // matrices are those that can have more bits, by name, and all of their bytes.
-func (q *Quantizer) matrices(m *Model, o Options) (weights map[string]*Param, all int64) {
-	weights = map[string]*Param{}
-	for _, v := range NewGraph(m, "promotion", o, 1).values {
-		if v.Kind == Weight && !v.Param.Table {
+func (q *Quantizer) matrices(m *Model, o Options) (weights map[string]*param, all int64) {
+	weights = map[string]*param{}
+	for _, v := range newGraph(m, "promotion", o, 1).values {
+		if v.Kind == weight && !v.Param.Table {
 			weights[v.Param.Name] = v.Param
-			all += v.Param.Bytes(q.bits(v.Param))
+			all += v.Param.bytes(q.bits(v.Param))
 		}
 	}
 	return weights, all
 }
 
 // growth is how many bytes twice the bits of a matrix take.
-func (q *Quantizer) growth(p *Param) int64 { return p.Bytes(2*q.bits(p)) - p.Bytes(q.bits(p)) }
+func (q *Quantizer) growth(p *param) int64 { return p.bytes(2*q.bits(p)) - p.bytes(q.bits(p)) }
 
 // canRaise reports whether a cache has 8 bits and may have 16, which a host that slides all caches alike does not take.
 func (q *Quantizer) canRaise(m *Model, o Options, name string) bool {

@@ -14,7 +14,7 @@ type Promotion struct {
 	model   *Model
 	options Options
 	costs   []Cost
-	weights map[string]*Param
+	weights map[string]*param
 	bytes   int64              // of all weights, before
 	grown   int64              // what they have more
 	noise   map[string]float64 // of a tensor alone, as a share of the logits' energy, with the bits that it has now
@@ -46,10 +46,10 @@ func share(ratio Decibel) float64 { return math.Pow(10, -float64(ratio)/10) }
 
 func ratio(share float64) Decibel { return sqnr(1, share) }
 
-// To gives matrices and caches twice the bits, and again, where that takes most noise off for a byte, until the noise of all tensors,
+// to gives matrices and caches twice the bits, and again, where that takes most noise off for a byte, until the noise of all tensors,
 // each as large as it is alone, is so many dB below the logits, or no other may be raised, since nothing is left or the weights would have
 // more than most bytes more. It returns how often it did.
-func (p *Promotion) To(target Decibel, most int64) (raised int) {
+func (p *Promotion) to(target Decibel, most int64) (raised int) {
 	for goal := share(target); p.sum > goal; raised++ {
 		best, gain := "", 0.0
 		for _, c := range p.costs {
@@ -125,10 +125,10 @@ func (g Goal) spare(e *Evaluation, here, there int) (dB Decibel, noise float64) 
 	return min(dB, Decibel(20*math.Log10(louder))), min(noise, share(e.Prefill.SQNR)*(float64(louder*louder)-1))
 }
 
-// Reach gives bits as To does until a test measures the goal, and so much more that another text of so many sequences has it, too; then it
+// Reach gives bits as to does until a test measures the goal, and so much more that another text of so many sequences has it, too; then it
 // takes bits back where they are not needed, the largest matrices first. It returns all that was raised.
 func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int) ([]string, error) {
-	p.To(goal.SQNR, math.MaxInt64)
+	p.to(goal.SQNR, math.MaxInt64)
 	e, err := t.Evaluate(ctx, p.model, p.options, p.q)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int
 			if dB >= 0 {
 				return true, nil
 			}
-			if p.To(ratio(p.sum)-min(dB, -leastStep), most) == 0 {
+			if p.to(ratio(p.sum)-min(dB, -leastStep), most) == 0 {
 				return false, nil
 			}
 			if e, err = t.Evaluate(ctx, p.model, p.options, p.q); err != nil {
