@@ -120,6 +120,12 @@ func (q *Quantizer) matrices(m *Model, o Options) (weights map[string]*param, al
 	return weights, all
 }
 
+// WeightBytes is the size of all matrices, which a decoding step reads.
+func (q *Quantizer) WeightBytes(m *Model, o Options) int64 {
+	_, all := q.matrices(m, o)
+	return all
+}
+
 // growth is how many bytes twice the bits of a matrix take.
 func (q *Quantizer) growth(p *param) int64 { return p.bytes(2*q.bits(p)) - p.bytes(q.bits(p)) }
 

@@ -15,8 +15,6 @@ type Promotion struct {
 	options Options
 	costs   []Cost
 	weights map[string]*param
-	bytes   int64              // of all weights, before
-	grown   int64              // what they have more
 	noise   map[string]float64 // of a tensor alone, as a share of the logits' energy, with the bits that it has now
 	sum     float64
 	steps   []step // the matrices that were raised
@@ -33,7 +31,7 @@ type step struct {
 // NewPromotion begins with what every tensor costs.
 func (q *Quantizer) NewPromotion(m *Model, o Options, costs []Cost) *Promotion {
 	p := &Promotion{q: q, model: m, options: o, costs: costs, noise: map[string]float64{}}
-	p.weights, p.bytes = q.matrices(m, o)
+	p.weights, _ = q.matrices(m, o)
 	for _, c := range costs {
 		p.noise[c.Name] = share(c.SQNR)
 		p.sum += p.noise[c.Name]
@@ -47,15 +45,14 @@ func share(ratio Decibel) float64 { return math.Pow(10, -float64(ratio)/10) }
 func ratio(share float64) Decibel { return sqnr(1, share) }
 
 // to gives matrices and caches twice the bits, and again, where that takes most noise off for a byte, until the noise of all tensors,
-// each as large as it is alone, is so many dB below the logits, or no other may be raised, since nothing is left or the weights would have
-// more than most bytes more. It returns how often it did.
-func (p *Promotion) to(target Decibel, most int64) (raised int) {
+// each as large as it is alone, is so many dB below the logits, or nothing is left to be raised. It returns how often it did.
+func (p *Promotion) to(target Decibel) (raised int) {
 	for goal := share(target); p.sum > goal; raised++ {
 		best, gain := "", 0.0
 		for _, c := range p.costs {
 			w, bytes := p.weights[c.Name], 1.0
 			switch {
-			case w != nil && p.q.bits(w) < 16 && p.grown+p.q.growth(w) <= most:
+			case w != nil && p.q.bits(w) < 16:
 				bytes = float64(p.q.growth(w))
 			case w != nil || !p.q.canRaise(p.model, p.options, c.Name):
 				continue
@@ -74,7 +71,6 @@ func (p *Promotion) to(target Decibel, most int64) (raised int) {
 		left := math.Ldexp(p.noise[best], -2*bits) // a step is 2^bits times smaller
 		if w != nil {
 			p.steps = append(p.steps, step{best, bits, p.q.growth(w), p.noise[best] - left})
-			p.grown += p.q.growth(w)
 			p.q.Raised[best] = 2 * bits
 		} else {
 			p.q.raiseCache(p.model, best)
@@ -91,56 +87,54 @@ type Goal struct {
 	Top1 float64 // share of all tokens whose likeliest successor stays; 0: any
 }
 
-// mostForTop1 is how many more bytes than without promotion the weights may have for the sake of [Goal].Top1. Halving the tokens that change takes
-// 6 dB, and a model with many of them may change some with 16-bit weights, too.
-const mostForTop1 = 0.5
-
 // Missed reports whether what was measured is less.
 func (g Goal) Missed(e *Evaluation) bool {
 	top1, tokens := e.Top1()
 	return !(e.Prefill.SQNR >= g.SQNR && e.Decode.SQNR >= g.SQNR) || tokens >= telling && top1 < g.Top1
 }
 
-// telling is from how many tokens on a share of 99 % says something: of 1000 tokens 10 ± 3 change then.
-const telling = 1000
+// telling is from how many tokens on a share of 99 % says something: of 500 tokens 5 ± 2 change then.
+const telling = 500
 
-// certain is how many standard errors lie between what is measured and what is relied on.
-const certain = 2
+// How many standard errors lie between what is measured and what is relied on: a second one for the share would be another 2 dB.
+const (
+	certain = 2 // of SQNR
+	likely  = 1 // of Top1
+)
 
 // spare is how many dB there are more than a goal wants, on this text and on another of so many sequences, and the noise that may be added.
 func (g Goal) spare(e *Evaluation, here, there int) (dB Decibel, noise float64) {
-	wider := certain * math.Sqrt(1+float64(here)/float64(there))
+	wider := math.Sqrt(1 + float64(here)/float64(there))
 	dB, noise = math.MaxFloat64, math.MaxFloat64
 	for _, f := range []Fidelity{e.Prefill, e.Decode} {
-		most := g.SQNR + Decibel(float64(wider*float64(f.Error)))
+		most := g.SQNR + Decibel(float64(certain*wider*float64(f.Error)))
 		dB, noise = min(dB, f.SQNR-most), min(noise, share(most)-share(f.SQNR))
 	}
 	top1, tokens := e.Top1()
-	if g.Top1 == 0 || tokens < telling {
+	if g.Top1 == 0 || tokens < telling || tokens*there < telling*here {
 		return dB, noise
 	}
-	// Half as much noise, in amplitude, changes half as many tokens.
-	changed := (1 - top1) + float64(wider/certain*math.Sqrt(float64(top1*(1-top1))/float64(tokens)))
-	louder := (1 - g.Top1) / max(changed, 1/float64(tokens))
+	changed := (1 - top1) + float64(likely*wider*math.Sqrt(float64(top1*(1-top1))/float64(tokens)))
+	louder := (1 - g.Top1) / max(changed, 1/float64(tokens)) // half as much noise, in amplitude, changes half as many tokens
 	return min(dB, Decibel(20*math.Log10(louder))), min(noise, share(e.Prefill.SQNR)*(float64(louder*louder)-1))
 }
 
 // Reach gives bits as to does until a test measures the goal, and so much more that another text of so many sequences has it, too; then it
-// takes bits back where they are not needed, the largest matrices first. It returns all that was raised.
+// takes bits back where they are not needed, the largest matrices first. A share that no bits reach gets none. It returns all that was raised.
 func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int) ([]string, error) {
-	p.to(goal.SQNR, math.MaxInt64)
+	p.to(goal.SQNR)
 	e, err := t.Evaluate(ctx, p.model, p.options, p.q)
 	if err != nil {
 		return nil, err
 	}
-	// climb goes on until there is nothing missing, or as far as it may.
-	climb := func(g Goal, most int64) (there bool, err error) {
+	// climb goes on until nothing is missing, or nothing is left to be raised.
+	climb := func(g Goal) (there bool, err error) {
 		for {
 			dB, _ := g.spare(e, len(t.Sequences), sequences)
 			if dB >= 0 {
 				return true, nil
 			}
-			if p.to(ratio(p.sum)-min(dB, -leastStep), most) == 0 {
+			if p.to(ratio(p.sum)-min(dB, -leastStep)) == 0 {
 				return false, nil
 			}
 			if e, err = t.Evaluate(ctx, p.model, p.options, p.q); err != nil {
@@ -148,14 +142,15 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int
 			}
 		}
 	}
-	if _, err := climb(Goal{SQNR: goal.SQNR}, math.MaxInt64); err != nil {
+	if _, err := climb(Goal{SQNR: goal.SQNR}); err != nil {
 		return nil, err
 	}
-	there, err := climb(goal, max(p.grown, int64(mostForTop1*float64(p.bytes))))
-	if err != nil {
+	raised, grids, steps, before := maps.Clone(p.q.Raised), maps.Clone(p.q.Encodings), len(p.steps), e
+	switch there, err := climb(goal); {
+	case err != nil:
 		return nil, err
-	}
-	if !there { // as without it
+	case !there:
+		p.q.Raised, p.q.Encodings, p.steps, e = raised, grids, p.steps[:steps], before
 		goal.Top1 = 0
 	}
 	_, left := goal.spare(e, len(t.Sequences), sequences) // the noise that may be added

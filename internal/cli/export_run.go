@@ -28,6 +28,8 @@ type exporting struct {
 	result    *npu.Evaluation
 	costs     []npu.Cost
 	promoted  []string
+	before    int64    // bytes of weights without promotion
+	notes     []string // what an export does not reach
 	trace     *npu.Trace
 	export    *npu.Export
 	report    *exportReport
@@ -53,6 +55,7 @@ type exportReport struct {
 	Weights    int64              `json:"weight_bytes_per_step"`
 	Parts      int                `json:"parts"`
 	Promoted   []string           `json:"promoted,omitempty"`
+	Notes      []string           `json:"notes,omitempty"`
 	Clipped    []npu.Tensor       `json:"clipped,omitempty"` // more than the limit
 	Findings   []npu.Finding      `json:"findings,omitempty"`
 	*npu.Evaluation
@@ -146,7 +149,7 @@ func (x *exporting) write(dir string) error {
 	r := &exportReport{Tool: "nibble export " + version.Number(), Model: x.name, Arch: x.model.Name, Parameters: x.model.Parameters(), Scheme: x.scheme, KV: x.kv,
 		Context: x.graph.Context, Pieces: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges, Feedback: x.feedback(),
 		SQNR:    map[string]float64{"prefill": float64(x.result.Prefill.SQNR), "decode": float64(x.result.Decode.SQNR)},
-		Weights: e.Weights, Parts: e.Parts, Promoted: x.promoted, Findings: findings, Evaluation: x.result, Matrices: e.Losses, Sensitivity: x.costs}
+		Weights: e.Weights, Parts: e.Parts, Promoted: x.promoted, Notes: x.notes, Findings: findings, Evaluation: x.result, Matrices: e.Losses, Sensitivity: x.costs}
 	for _, t := range x.result.Tensors {
 		if t.Clipped > clippedLimit {
 			r.Clipped = append(r.Clipped, t)
@@ -184,6 +187,7 @@ func (x *exporting) gate() error {
 
 // print states the result.
 func (x *exporting) print() error {
+	notes(x.cmd, x.notes)
 	if x.json {
 		return printJSON(x.cmd, struct {
 			Output string `json:"output"`
@@ -214,6 +218,9 @@ func (x *exporting) printLosses(w io.Writer) {
 	}
 	for _, name := range x.promoted {
 		fmt.Fprintf(w, "more bits: %s\n", name)
+	}
+	if len(x.promoted) > 0 {
+		fmt.Fprintf(w, "%.2f MB of weights per step instead of %.2f MB\n", float64(x.export.Weights)/1e6, float64(x.before)/1e6)
 	}
 	row := func(name string, f npu.Fidelity) {
 		fmt.Fprintf(w, "%s: %d tokens, SQNR %.2f dB, top-1 agreement %.2f %%, perplexity %.4f (float %.4f, ratio %.5f)\n", name, f.Tokens,
