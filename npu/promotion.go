@@ -120,12 +120,13 @@ func (g Goal) spare(e *Evaluation, here, there int) (dB Decibel, noise float64) 
 }
 
 // Reach gives bits as to does until a test measures the goal, and so much more that another text of so many sequences has it, too; then it
-// takes bits back where they are not needed, the largest matrices first. A share that no bits reach gets none. It returns all that was raised.
-func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int) ([]string, error) {
+// takes bits back where they are not needed, the largest matrices first. A share that no bits reach gets none. It returns all that was raised,
+// and whether the SQNR was reached.
+func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int) (names []string, reached bool, err error) {
 	p.to(goal.SQNR)
 	e, err := t.Evaluate(ctx, p.model, p.options, p.q)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	// climb goes on until nothing is missing, or nothing is left to be raised.
 	climb := func(g Goal) (there bool, err error) {
@@ -142,13 +143,13 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int
 			}
 		}
 	}
-	if _, err := climb(Goal{SQNR: goal.SQNR}); err != nil {
-		return nil, err
+	if reached, err = climb(Goal{SQNR: goal.SQNR}); err != nil {
+		return nil, false, err
 	}
 	raised, grids, steps, before := maps.Clone(p.q.Raised), maps.Clone(p.q.Encodings), len(p.steps), e
 	switch there, err := climb(goal); {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case !there:
 		p.q.Raised, p.q.Encodings, p.steps, e = raised, grids, p.steps[:steps], before
 		goal.Top1 = 0
@@ -161,7 +162,7 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int
 		}
 		p.q.Raised[s.name] = s.bits
 		if e, err = t.Evaluate(ctx, p.model, p.options, p.q); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if dB, noise := goal.spare(e, len(t.Sequences), sequences); dB < 0 {
 			p.q.Raised[s.name] = 2 * s.bits
@@ -173,7 +174,7 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int
 		w := p.weights[name]
 		return w != nil && bits <= p.q.unraised(w)
 	})
-	return slices.Sorted(maps.Keys(p.q.Raised)), nil
+	return slices.Sorted(maps.Keys(p.q.Raised)), reached, nil
 }
 
 // What tensors cost alone does not quite add up: as many dB are asked for at least when some are missing, and as many times the noise

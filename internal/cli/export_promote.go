@@ -56,6 +56,11 @@ func (x *exporting) raiseNeeded(held [][]int32) error {
 	} else if err != nil {
 		return err
 	}
+	if !x.reached {
+		x.quantizer.Raised, x.promoted = map[string]int{}, nil
+		misses("8-bit weights", ", but 16-bit weights are not enough for that: what --sensitivity shows of activations costs more")
+		return nil
+	}
 	if err := x.simulate(held); err != nil {
 		return err
 	}
@@ -86,7 +91,7 @@ func (x *exporting) raise(text [][]int32) (err error) {
 	case x.goal.SQNR > 0:
 		show := newCounter(x.cmd, x.quiet, "promotion", 1)
 		t := &npu.Test{Sequences: text, Decode: x.text.decode, Threads: x.threads, Progress: show.reportNodes}
-		x.promoted, err = x.quantizer.NewPromotion(x.model, x.graph, x.costs).Reach(ctx, t, x.goal, x.text.holdout)
+		x.promoted, x.reached, err = x.quantizer.NewPromotion(x.model, x.graph, x.costs).Reach(ctx, t, x.goal, x.text.holdout)
 		show.finish()
 	}
 	return err

@@ -28,6 +28,7 @@ type exporting struct {
 	result    *npu.Evaluation
 	costs     []npu.Cost
 	promoted  []string
+	reached   bool     // the figure that they were raised for
 	before    int64    // bytes of weights without promotion
 	notes     []string // what an export does not reach
 	trace     *npu.Trace
