@@ -102,20 +102,39 @@ const (
 	likely  = 1 // of Top1
 )
 
+// frequency is how many tokens change for how much noise: in proportion to its amplitude, which is why all measurements of a promotion say
+// something about each, and none is taken for better than it is because few tokens happened to change.
+type frequency struct{ changed, noise float64 }
+
+// see adds a measurement.
+func (f *frequency) see(e *Evaluation) {
+	top1, tokens := e.Top1()
+	f.changed += float64((1 - top1) * float64(tokens))
+	f.noise += float64(amplitude(e) * float64(tokens))
+}
+
+// amplitude is that of the noise, as a share of the logits', of all tokens.
+func amplitude(e *Evaluation) float64 {
+	_, tokens := e.Top1()
+	sum := float64(float64(e.Prefill.Tokens)*math.Sqrt(share(e.Prefill.SQNR))) + float64(float64(e.Decode.Tokens)*math.Sqrt(share(e.Decode.SQNR)))
+	return sum / float64(max(tokens, 1))
+}
+
 // spare is how many dB there are more than a goal wants, on this text and on another of so many sequences, and the noise that may be added.
-func (g Goal) spare(e *Evaluation, here, there int) (dB Decibel, noise float64) {
+func (g Goal) spare(e *Evaluation, f *frequency, here, there int) (dB Decibel, noise float64) {
 	wider := math.Sqrt(1 + float64(here)/float64(there))
 	dB, noise = math.MaxFloat64, math.MaxFloat64
-	for _, f := range []Fidelity{e.Prefill, e.Decode} {
-		most := g.SQNR + Decibel(float64(certain*wider*float64(f.Error)))
-		dB, noise = min(dB, f.SQNR-most), min(noise, share(most)-share(f.SQNR))
+	for _, x := range []Fidelity{e.Prefill, e.Decode} {
+		most := g.SQNR + Decibel(float64(certain*wider*float64(x.Error)))
+		dB, noise = min(dB, x.SQNR-most), min(noise, share(most)-share(x.SQNR))
 	}
-	top1, tokens := e.Top1()
-	if g.Top1 == 0 || tokens < telling || tokens*there < telling*here {
+	_, tokens := e.Top1()
+	if g.Top1 == 0 || tokens < telling || tokens*there < telling*here || f.changed == 0 {
 		return dB, noise
 	}
-	changed := (1 - top1) + float64(likely*wider*math.Sqrt(float64(top1*(1-top1))/float64(tokens)))
-	louder := (1 - g.Top1) / max(changed, 1/float64(tokens)) // half as much noise, in amplitude, changes half as many tokens
+	changed := min(f.changed/f.noise*amplitude(e), 1)
+	changed += float64(likely * wider * math.Sqrt(float64(changed*(1-changed))/float64(tokens)))
+	louder := (1 - g.Top1) / changed
 	return min(dB, Decibel(20*math.Log10(louder))), min(noise, share(e.Prefill.SQNR)*(float64(louder*louder)-1))
 }
 
@@ -123,22 +142,29 @@ func (g Goal) spare(e *Evaluation, here, there int) (dB Decibel, noise float64) 
 // takes bits back where they are not needed, the largest matrices first. A share that no bits reach gets none. It returns all that was raised,
 // and whether the SQNR was reached.
 func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int) (names []string, reached bool, err error) {
+	var seen frequency
+	measure := func() (e *Evaluation, err error) {
+		if e, err = t.Evaluate(ctx, p.model, p.options, p.q); err == nil {
+			seen.see(e)
+		}
+		return e, err
+	}
 	p.to(goal.SQNR)
-	e, err := t.Evaluate(ctx, p.model, p.options, p.q)
+	e, err := measure()
 	if err != nil {
 		return nil, false, err
 	}
 	// climb goes on until nothing is missing, or nothing is left to be raised.
 	climb := func(g Goal) (there bool, err error) {
 		for {
-			dB, _ := g.spare(e, len(t.Sequences), sequences)
+			dB, _ := g.spare(e, &seen, len(t.Sequences), sequences)
 			if dB >= 0 {
 				return true, nil
 			}
 			if p.to(ratio(p.sum)-min(dB, -leastStep)) == 0 {
 				return false, nil
 			}
-			if e, err = t.Evaluate(ctx, p.model, p.options, p.q); err != nil {
+			if e, err = measure(); err != nil {
 				return false, err
 			}
 		}
@@ -154,17 +180,17 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int
 		p.q.Raised, p.q.Encodings, p.steps, e = raised, grids, p.steps[:steps], before
 		goal.Top1 = 0
 	}
-	_, left := goal.spare(e, len(t.Sequences), sequences) // the noise that may be added
+	_, left := goal.spare(e, &seen, len(t.Sequences), sequences) // the noise that may be added
 	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.noise, b.noise)) })
 	for _, s := range p.steps {
 		if s.noise > notQuite*left || p.q.Raised[s.name] != 2*s.bits {
 			continue
 		}
 		p.q.Raised[s.name] = s.bits
-		if e, err = t.Evaluate(ctx, p.model, p.options, p.q); err != nil {
+		if e, err = measure(); err != nil {
 			return nil, false, err
 		}
-		if dB, noise := goal.spare(e, len(t.Sequences), sequences); dB < 0 {
+		if dB, noise := goal.spare(e, &seen, len(t.Sequences), sequences); dB < 0 {
 			p.q.Raised[s.name] = 2 * s.bits
 		} else {
 			left = noise

@@ -188,10 +188,21 @@ func TestGoal(t *testing.T) {
 		{Goal{36.9, 0.99}, 24, 8, true, 40 - 36.9 - 0.4}, // the other text has 333 tokens, too few for a share
 		{Goal{40.5, 0.98}, 8, 8, true, -0.783},
 	} {
-		dB, noise := c.goal.spare(e, c.here, c.there)
+		f := &frequency{}
+		f.see(e)
+		dB, noise := c.goal.spare(e, f, c.here, c.there)
 		if math.Abs(float64(dB-c.spare)) > 1e-3 || dB > 0 != (noise > 0) || c.goal.Missed(e) != c.missed {
 			t.Errorf("%+v: %.3f dB and %g spare, missed: %t", c.goal, dB, noise, c.goal.Missed(e))
 		}
+	}
+	// Then half the noise, of which no token changed. Both changed 11 of 1000 tokens by 1.5 times the first one's noise, so that the second one changes
+	// .00367, with an error of sqrt(2·.00367·.99633/1000) = .0027 as many as .00637, and .01 are 3.92 dB more.
+	f := &frequency{}
+	f.see(e)
+	e = &Evaluation{Prefill: Fidelity{Tokens: 900, SQNR: 40 + 6.0206, Top1: 1}, Decode: Fidelity{Tokens: 100, SQNR: 41 + 6.0206, Top1: 1}}
+	f.see(e)
+	if dB, _ := (Goal{36.9, 0.99}).spare(e, f, 8, 8); math.Abs(float64(dB-3.92)) > 0.01 {
+		t.Errorf("%.3f dB spare by two measurements", dB)
 	}
 	e.Prefill.Tokens, e.Decode.Tokens = 450, 49
 	if (Goal{36.9, 0.999}).Missed(e) {
