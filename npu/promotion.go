@@ -15,6 +15,8 @@ type Promotion struct {
 	options Options
 	costs   []Cost
 	weights map[string]*param
+	bytes   int64              // of all weights, before
+	grown   int64              // what they have more
 	noise   map[string]float64 // of a tensor alone, as a share of the logits' energy, with the bits that it has now
 	sum     float64
 	steps   []step // the matrices that were raised
@@ -31,7 +33,7 @@ type step struct {
 // NewPromotion begins with what every tensor costs.
 func (q *Quantizer) NewPromotion(m *Model, o Options, costs []Cost) *Promotion {
 	p := &Promotion{q: q, model: m, options: o, costs: costs, noise: map[string]float64{}}
-	p.weights, _ = q.matrices(m, o)
+	p.weights, p.bytes = q.matrices(m, o)
 	for _, c := range costs {
 		p.noise[c.Name] = share(c.SQNR)
 		p.sum += p.noise[c.Name]
@@ -45,14 +47,15 @@ func share(ratio Decibel) float64 { return math.Pow(10, -float64(ratio)/10) }
 func ratio(share float64) Decibel { return sqnr(1, share) }
 
 // to gives matrices and caches twice the bits, and again, where that takes most noise off for a byte, until the noise of all tensors,
-// each as large as it is alone, is so many dB below the logits, or nothing is left to be raised. It returns how often it did.
-func (p *Promotion) to(target Decibel) (raised int) {
+// each as large as it is alone, is so many dB below the logits, or nothing is left to be raised without more than most bytes more than before
+// the promotion. It returns how often it did.
+func (p *Promotion) to(target Decibel, most int64) (raised int) {
 	for goal := share(target); p.sum > goal; raised++ {
 		best, gain := "", 0.0
 		for _, c := range p.costs {
 			w, bytes := p.weights[c.Name], 1.0
 			switch {
-			case w != nil && p.q.bits(w) < 16:
+			case w != nil && p.q.bits(w) < 16 && p.grown+p.q.growth(w) <= most:
 				bytes = float64(p.q.growth(w))
 			case w != nil || !p.q.canRaise(p.model, p.options, c.Name):
 				continue
@@ -70,6 +73,7 @@ func (p *Promotion) to(target Decibel) (raised int) {
 		}
 		left := math.Ldexp(p.noise[best], -2*bits) // a step is 2^bits times smaller
 		if w != nil {
+			p.grown += p.q.growth(w)
 			p.steps = append(p.steps, step{best, bits, p.q.growth(w), p.noise[best] - left})
 			p.q.Raised[best] = 2 * bits
 		} else {
@@ -92,6 +96,9 @@ func (g Goal) Missed(e *Evaluation) bool {
 	top1, tokens := e.Top1()
 	return !(e.Prefill.SQNR >= g.SQNR && e.Decode.SQNR >= g.SQNR) || tokens >= telling && top1 < g.Top1
 }
+
+// mostForTop1 is how many more bytes, as a share, weights may have for the sake of [Goal.Top1]. Half as many changed tokens are 6 dB.
+const mostForTop1 = 0.5
 
 // telling is from how many tokens on a share of 99 % says something: of 500 tokens 5 ± 2 change then.
 const telling = 500
@@ -139,8 +146,8 @@ func (g Goal) spare(e *Evaluation, f *frequency, here, there int) (dB Decibel, n
 }
 
 // Reach gives bits as to does until a test measures the goal, and so much more that another text of so many sequences has it, too; then it
-// takes bits back where they are not needed, the largest matrices first. A share that no bits reach gets none. It returns all that was raised,
-// and whether the SQNR was reached.
+// takes bits back where they are not needed, the largest matrices first. A share of tokens that half as many bytes more do not reach gets none. It
+// returns all that was raised, and whether the SQNR was reached.
 func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int) (names []string, reached bool, err error) {
 	var seen frequency
 	measure := func() (e *Evaluation, err error) {
@@ -149,19 +156,19 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int
 		}
 		return e, err
 	}
-	p.to(goal.SQNR)
+	p.to(goal.SQNR, math.MaxInt64)
 	e, err := measure()
 	if err != nil {
 		return nil, false, err
 	}
-	// climb goes on until nothing is missing, or nothing is left to be raised.
-	climb := func(g Goal) (there bool, err error) {
+	// climb goes on until nothing is missing, or nothing may be raised any more.
+	climb := func(g Goal, most int64) (there bool, err error) {
 		for {
 			dB, _ := g.spare(e, &seen, len(t.Sequences), sequences)
 			if dB >= 0 {
 				return true, nil
 			}
-			if p.to(ratio(p.sum)-min(dB, -leastStep)) == 0 {
+			if p.to(ratio(p.sum)-min(dB, -leastStep), most) == 0 {
 				return false, nil
 			}
 			if e, err = measure(); err != nil {
@@ -169,11 +176,11 @@ func (p *Promotion) Reach(ctx context.Context, t *Test, goal Goal, sequences int
 			}
 		}
 	}
-	if reached, err = climb(Goal{SQNR: goal.SQNR}); err != nil {
+	if reached, err = climb(Goal{SQNR: goal.SQNR}, math.MaxInt64); err != nil {
 		return nil, false, err
 	}
 	raised, grids, steps, before := maps.Clone(p.q.Raised), maps.Clone(p.q.Encodings), len(p.steps), e
-	switch there, err := climb(goal); {
+	switch there, err := climb(goal, int64(mostForTop1*float64(p.bytes))); {
 	case err != nil:
 		return nil, false, err
 	case !there:

@@ -147,7 +147,7 @@ func TestPromotionTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := q.NewPromotion(m, o, costs)
-	if p.to(20); len(q.Raised) != 0 {
+	if p.to(20, math.MaxInt64); len(q.Raised) != 0 {
 		t.Errorf("20 dB are there already, raised for them: %v", q.Raised)
 	}
 	names, reached, err := p.Reach(t.Context(), test, Goal{SQNR: 40}, 3)
