@@ -220,7 +220,7 @@ func (x *exporting) printLosses(w io.Writer) {
 	for _, name := range x.promoted {
 		fmt.Fprintf(w, "more bits: %s\n", name)
 	}
-	if len(x.promoted) > 0 {
+	if len(x.promoted) > 0 && x.export.Weights > x.before {
 		fmt.Fprintf(w, "%.2f MB of weights per step instead of %.2f MB\n", float64(x.export.Weights)/1e6, float64(x.before)/1e6)
 	}
 	row := func(name string, f npu.Fidelity) {
