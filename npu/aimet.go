@@ -44,21 +44,21 @@ type aimetEncoding struct {
 
 // WriteAIMET writes the float graphs with their encodings, in the parts that the others have.
 func (x *Export) WriteAIMET(dir string) error {
-	store := NewStore(NewGraph(x.Model, "decode", x.Options, 1), nil, floatData)
+	store := newStore(newGraph(x.Model, "decode", x.Options, 1), nil, floatData)
 	for _, s := range x.stages {
 		name := strings.TrimSuffix(s.file, ".onnx")
-		if err := x.file(dir, name+floatSuffix, Emit(s.graph, store, nil).Encode()); err != nil {
+		if err := x.file(dir, name+floatSuffix, emit(s.graph, store, nil).Encode()); err != nil {
 			return err
 		}
 		if err := x.AddJSON(dir, name+"_float.encodings", x.aimet(s.graph)); err != nil {
 			return err
 		}
 	}
-	return x.stream(dir, floatData, store.Size, func(w io.WriterAt) error { return store.Write(w, x.Threads, nil) })
+	return x.stream(dir, floatData, store.Size, func(w io.WriterAt) error { return store.write(w, x.Threads, nil) })
 }
 
 // aimet lists the encodings of a graph. What only moves data takes the encoding of what it moves.
-func (x *Export) aimet(g *Graph) *aimetFile {
+func (x *Export) aimet(g *graph) *aimetFile {
 	q := x.Quantizer
 	f := &aimetFile{Version: "1.0.0", Excluded: []string{}, Args: aimetArgs{q.Act, q.Weight, "int", true, true, "min_max"}}
 	seen := map[string]bool{}
@@ -69,21 +69,21 @@ func (x *Export) aimet(g *Graph) *aimetFile {
 		}
 	}
 	for _, v := range g.Inputs {
-		if v.Class != Plain {
+		if v.Class != plain {
 			add(&f.Activations, inputName(v), q.encoding(v))
 		}
 	}
 	for _, n := range g.Nodes {
 		for _, v := range n.In {
 			switch {
-			case v.Kind == Constant || v.Kind == Weight && v.Param.Table:
+			case v.Kind == constant || v.Kind == weight && v.Param.Table:
 				add(&f.Params, v.Param.Name, q.encoding(v))
-			case v.Kind == Weight && !seen[v.Param.Name]:
+			case v.Kind == weight && !seen[v.Param.Name]:
 				seen[v.Param.Name] = true
 				f.Params = append(f.Params, channelEncoding(v.Param, q.bits(v.Param), x.scales[v.Param.Name]))
 			}
 		}
-		if n.Op == "Concat" && n.Out.Class != Cached || !moves(n) && n.Op != "Convert" && n.Op != "Slice" {
+		if n.Op == "Concat" && n.Out.Class != cached || !moves(n) && n.Op != "Convert" && n.Op != "Slice" {
 			add(&f.Activations, n.Out.Name, q.encoding(n.Out))
 		}
 	}
@@ -101,7 +101,7 @@ func tensorEncoding(name string, e Encoding) aimetEncoding {
 }
 
 // channelEncoding is the grid of a matrix.
-func channelEncoding(p *Param, bits int, scales []float32) aimetEncoding {
+func channelEncoding(p *param, bits int, scales []float32) aimetEncoding {
 	x := aimetEncoding{p.Name, "PER_CHANNEL", "INT", bits, true, scales, make([]int32, len(scales))}
 	for i := range x.Offset {
 		x.Offset[i] = -1 << (bits - 1)

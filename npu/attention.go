@@ -4,7 +4,7 @@ import "fmt"
 
 // attention is everything from the inputs of q, k and v to the output of o. Heads of queries that share keys are rows of one
 // product: q is [kv heads, 1, group·tokens, dim], keys are [kv heads, 1, dim, past+tokens], transposed as they are kept.
-func (b *builder) attention(i int, l *block, x *Value) *Value {
+func (b *builder) attention(i int, l *block, x *value) *value {
 	m := b.Model
 	s, d, heads, kv := b.Tokens, m.HeadDim, m.Heads, m.KVHeads
 	group := heads / kv
@@ -23,7 +23,7 @@ func (b *builder) attention(i int, l *block, x *Value) *Value {
 		q, k = b.rope(in(i, "q"), q, l.rope), b.rope(in(i, "k"), k, l.rope)
 	}
 
-	past := b.Past(l.Window)
+	past := b.kept(l.Window)
 	k = b.transpose(in(i, "key"), b.cached(i, "key", k), 1, 0, 3, 2) // [kv, 1, dim, tokens]
 	v = b.reshape(in(i, "v.heads"), v, 1, s, kv, d)
 	v = b.transpose(in(i, "value"), b.cached(i, "value", v), 2, 0, 1, 3) // [kv, 1, tokens, dim]
@@ -43,8 +43,8 @@ func (b *builder) attention(i int, l *block, x *Value) *Value {
 	if s > 1 {
 		scores = b.reshape(in(i, "scores.apart"), scores, kv, group, s, total)
 	}
-	scores = b.binary("Add", in(i, "masked"), scores, b.input(b.maskName(l.Window), ByRange, 1, 1, s, total))
-	probs := b.fixed("Softmax", in(i, "probs"), Share, scores)
+	scores = b.binary("Add", in(i, "masked"), scores, b.input(b.maskName(l.Window), byRange, 1, 1, s, total))
+	probs := b.fixed("Softmax", in(i, "probs"), shareGrid, scores)
 	probs.Axis = 3
 	p := b.reshape(in(i, "probs.grouped"), probs.Out, kv, 1, group*s, total)
 	y := b.node("MatMul", in(i, "context"), []int{kv, 1, group * s, d}, p, values).Out
@@ -60,7 +60,7 @@ func (b *builder) attention(i int, l *block, x *Value) *Value {
 
 // heads takes a projection [1, tokens, n·dim] apart, [1, n, tokens, dim], and norms it: as a whole if the weight is as long,
 // else head by head.
-func (b *builder) heads(name string, x *Value, n int, weight []float32, factor float32) *Value {
+func (b *builder) heads(name string, x *value, n int, weight []float32, factor float32) *value {
 	s, d := b.Tokens, b.Model.HeadDim
 	if weight != nil && len(weight) != d {
 		x = b.norm(name+".norm", x, weight, factor)
@@ -78,17 +78,17 @@ func (b *builder) heads(name string, x *Value, n int, weight []float32, factor f
 
 // rope turns the pairs (j, j+pairs) of the last axis. What goes in, what comes out and everything between have one encoding:
 // a rotation makes nothing longer, and at later positions than the text had the products may be as large as what goes in.
-func (b *builder) rope(name string, x *Value, index int) *Value {
+func (b *builder) rope(name string, x *value, index int) *value {
 	d, pairs := b.Model.HeadDim, b.Model.ropes[index].Dim/2
 	cosName, sinName := b.angleNames(index)
-	cos, sin := b.input(cosName, ByRange, 1, 1, b.Tokens, pairs), b.input(sinName, ByRange, 1, 1, b.Tokens, pairs)
+	cos, sin := b.input(cosName, byRange, 1, 1, b.Tokens, pairs), b.input(sinName, byRange, 1, 1, b.Tokens, pairs)
 	lo, hi := b.slice(name+".lo", x, 0, pairs), b.slice(name+".hi", x, pairs, 2*pairs)
-	of := func(part string, a, c *Value) *Value {
+	of := func(part string, a, c *value) *value {
 		y := b.binary("Mul", name+part, a, c)
 		y.Enc = x.Enc
 		return y
 	}
-	turned := []*Value{
+	turned := []*value{
 		b.binary("Sub", name+".turned_lo", of(".lo_cos", lo, cos), of(".hi_sin", hi, sin)),
 		b.binary("Add", name+".turned_hi", of(".hi_cos", hi, cos), of(".lo_sin", lo, sin)),
 	}
@@ -102,7 +102,7 @@ func (b *builder) rope(name string, x *Value, index int) *Value {
 }
 
 // angleNames are the inputs with cosines and sines of a rotary embedding.
-func (g *Graph) angleNames(index int) (cos, sin string) {
+func (g *graph) angleNames(index int) (cos, sin string) {
 	suffix := ""
 	if index > 0 {
 		suffix = fmt.Sprintf("_%d", index)
@@ -111,7 +111,7 @@ func (g *Graph) angleNames(index int) (cos, sin string) {
 }
 
 // maskName is the input with the mask of layers with a window.
-func (g *Graph) maskName(window int) string {
+func (g *graph) maskName(window int) string {
 	if window == 0 || window >= g.Context {
 		return "attention_mask"
 	}
@@ -119,15 +119,15 @@ func (g *Graph) maskName(window int) string {
 }
 
 // cached brings keys or values into the type of the cache.
-func (b *builder) cached(i int, what string, x *Value) *Value {
+func (b *builder) cached(i int, what string, x *value) *value {
 	n := b.node("Convert", in(i, what+".cached"), x.Shape, x)
-	n.Out.Class, n.Out.Layer, n.Out.Enc = Cached, i, cacheEnc(i, what)
+	n.Out.Class, n.Out.Layer, n.Out.Enc = cached, i, cacheEnc(i, what)
 	return n.Out
 }
 
 // past is an input with keys or values of earlier tokens.
-func (b *builder) past(i int, what string, shape ...int) *Value {
-	v := b.input(fmt.Sprintf("past_%s_%d_in", what, i), Cached, shape...)
+func (b *builder) past(i int, what string, shape ...int) *value {
+	v := b.input(fmt.Sprintf("past_%s_%d_in", what, i), cached, shape...)
 	v.Layer, v.Enc = i, cacheEnc(i, what)
 	return v
 }
@@ -136,13 +136,13 @@ func (b *builder) past(i int, what string, shape ...int) *Value {
 func cacheEnc(i int, what string) string { return fmt.Sprintf("past_%s_%d", what, i) }
 
 // headGate is the gate of every query head, [1, heads, tokens, 1].
-func (b *builder) headGate(i int, l *block, x *Value) *Value {
+func (b *builder) headGate(i int, l *block, x *value) *value {
 	m := b.Model
 	g := b.linear(in(i, "head_gate"), x, l.headGate, 1)
 	if m.GateSiLU {
 		g = b.silu(in(i, "head_gate.act"), g)
 	} else {
-		g = b.fixed("Sigmoid", in(i, "head_gate.act"), Unit, g).Out
+		g = b.fixed("Sigmoid", in(i, "head_gate.act"), unitGrid, g).Out
 	}
 	if b.Tokens > 1 {
 		g = b.transpose(in(i, "head_gate.turned"), g, 0, 2, 1)

@@ -31,16 +31,16 @@ func Calibrate(ctx context.Context, m *Model, o *Options, s Scheme, sequences []
 	if err != nil {
 		return nil, err
 	}
-	g := NewGraph(m, "ranges", *o, 1)
+	g := newGraph(m, "ranges", *o, 1)
 	for _, n := range g.Nodes {
 		for _, v := range n.In {
-			if v.Kind == Constant && v.Enc != v.Name { // it has to fit the grid of others
+			if v.Kind == constant && v.Enc != v.Name { // it has to fit the grid of others
 				ranges[v.Enc].see(v.Param.Values, float32(math.Inf(-1)))
 			}
 		}
 	}
 	for _, v := range g.values {
-		if v.Enc == "" || v.Kind == Constant || v.Kind == Weight || v.Class == Unit || v.Class == Share || v.Class == Signed {
+		if v.Enc == "" || v.Kind == constant || v.Kind == weight || v.Class == unitGrid || v.Class == shareGrid || v.Class == signedGrid {
 			continue
 		}
 		if _, done := q.Encodings[v.Enc]; done && !isMasked(v) {
@@ -48,10 +48,10 @@ func Calibrate(ctx context.Context, m *Model, o *Options, s Scheme, sequences []
 		}
 		r := ranges[v.Enc]
 		if r == nil || r.Count == 0 {
-			r = &Range{} // a mask, the angles: set below
+			r = &observed{} // a mask, the angles: set below
 		}
 		d := s.act()
-		if v.Class == Cached {
+		if v.Class == cached {
 			d = s.kv(v.Layer)
 			lo, hi := c.choose(r, d)
 			q.Encodings[v.Enc] = Symmetric(d, max(-lo, hi))
@@ -67,7 +67,7 @@ func Calibrate(ctx context.Context, m *Model, o *Options, s Scheme, sequences []
 }
 
 // fed sets the grids of what the host makes, and what the mask has to be.
-func (q *Quantizer) fed(m *Model, g *Graph) error {
+func (q *Quantizer) fed(m *Model, g *graph) error {
 	lo, hi, err := m.embedRange()
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (q *Quantizer) fed(m *Model, g *Graph) error {
 	}
 	q.Hidden = -max(50, float32(math.Ceil(float64(widest)/10)*10))
 	for _, v := range g.Inputs {
-		if v.Class == ByRange && v.Name != "input_embeds" {
+		if v.Class == byRange && v.Name != "input_embeds" {
 			q.Encodings[v.Name] = Asymmetric(q.act(), float64(q.Hidden), 0)
 		}
 	}
@@ -98,7 +98,7 @@ func (q *Quantizer) fed(m *Model, g *Graph) error {
 
 // embedRange is that of all rows, not only of those that the text has.
 func (m *Model) embedRange() (lo, hi float64, err error) {
-	p := &Param{from: matrix{t: m.embed, n: m.Vocab, k: m.Hidden}, Fold: m.EmbedScale}
+	p := &param{from: matrix{t: m.embed, n: m.Vocab, k: m.Hidden}, Fold: m.EmbedScale}
 	x := make([]float32, stripRows*m.Hidden)
 	for row := 0; row < m.Vocab; row += stripRows {
 		n := min(stripRows, m.Vocab-row)
@@ -129,7 +129,7 @@ func shrunk(x []float32, n int) bool {
 }
 
 // observe returns the ranges of all tensors by their encodings.
-func (c *Calibration) observe(ctx context.Context, m *Model, options *Options, q *Quantizer, sequences [][]int32) (map[string]*Range, error) {
+func (c *Calibration) observe(ctx context.Context, m *Model, options *Options, q *Quantizer, sequences [][]int32) (map[string]*observed, error) {
 	piece := pieces
 	for _, ids := range sequences {
 		piece = min(piece, len(ids))
@@ -142,14 +142,14 @@ func (c *Calibration) observe(ctx context.Context, m *Model, options *Options, q
 	for _, ids := range sequences {
 		o.Context = max(o.Context, len(ids)/piece*piece)
 	}
-	g := NewGraph(m, "calibration", o, piece)
+	g := newGraph(m, "calibration", o, piece)
 	g.length = options.Context
 	p := &pass{ctx: ctx, graph: g, variants: []*Quantizer{nil}, threads: c.Threads, hidden: farBelow, progress: c.Progress}
 	if c.Feedback {
 		f := &feedback{model: m, scheme: &q.Scheme, threads: c.Threads, made: q.rounded}
 		p.inputs = f.take
 	}
-	seen, shrinks := make([][]*Range, len(sequences)), make([]map[string]bool, len(sequences))
+	seen, shrinks := make([][]*observed, len(sequences)), make([]map[string]bool, len(sequences))
 	left := headTokens
 	for i, ids := range sequences {
 		l := newLane(m, i, ids, 1)
@@ -162,12 +162,12 @@ func (c *Calibration) observe(ctx context.Context, m *Model, options *Options, q
 			return want
 		})
 		p.lanes = append(p.lanes, l)
-		seen[i], shrinks[i] = make([]*Range, len(g.values)), map[string]bool{}
+		seen[i], shrinks[i] = make([]*observed, len(g.values)), map[string]bool{}
 	}
-	p.look = func(l *lane, run int, v *Value) {
+	p.look = func(l *lane, run int, v *value) {
 		r := seen[l.index][v.ID]
 		if r == nil {
-			r = &Range{}
+			r = &observed{}
 			if c.histogram() {
 				r.counts = make([]int64, bins)
 				r.exponent = -20
@@ -190,7 +190,7 @@ func (c *Calibration) observe(ctx context.Context, m *Model, options *Options, q
 	for _, list := range shrinks {
 		maps.Copy(options.Exact, list)
 	}
-	all := map[string]*Range{}
+	all := map[string]*observed{}
 	for _, list := range seen {
 		for id, r := range list {
 			if r == nil {

@@ -46,5 +46,6 @@
 // Calibrate, Evaluate and Sensitivity run the very description that is written, node by node, in float32, with
 // QuantizeLinear and DequantizeLinear as ONNX defines them (division, ties to even, saturation), weights strip by strip from
 // the checkpoint, so that memory does not grow with the model. Evaluate has the order of sums and the curves of ONNX Runtime (order.go,
-// curves.go), and gives its codes, all of them.
+// curves.go), and gives its codes, all of them. A Promotion gives matrices more bits, where a byte takes most noise off, until a Goal is
+// measured on text of its own.
 package npu

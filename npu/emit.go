@@ -18,18 +18,18 @@ const (
 // emitter turns a graph into the nodes of a file.
 type emitter struct {
 	*onnx.Graph
-	g     *Graph
-	s     *Store
+	g     *graph
+	s     *store
 	q     *Quantizer // nil: the float graph, without quantizers
 	have  map[string]bool
 	reads map[string]int    // of a value, by other nodes so far
-	alias map[*Value]*Value // in the float graph, what Convert makes is its input
+	alias map[*value]*value // in the float graph, what Convert makes is its input
 }
 
-// Emit returns the file of a graph, or of a part of it, whose weights are in a store.
-func Emit(g *Graph, s *Store, metadata []onnx.Entry) *onnx.Model {
+// emit returns the file of a graph, or of a part of it, whose weights are in a store.
+func emit(g *graph, s *store, metadata []onnx.Entry) *onnx.Model {
 	m := &onnx.Model{IR: ir, Producer: "nibble", ProducerVersion: version.Number(), Opsets: []onnx.Opset{{Version: opset}}, Metadata: metadata}
-	e := &emitter{Graph: &m.Graph, g: g, s: s, q: s.q, have: map[string]bool{}, reads: map[string]int{}, alias: map[*Value]*Value{}}
+	e := &emitter{Graph: &m.Graph, g: g, s: s, q: s.q, have: map[string]bool{}, reads: map[string]int{}, alias: map[*value]*value{}}
 	e.Name = g.Name
 	for _, v := range g.Inputs {
 		e.input(v)
@@ -50,9 +50,9 @@ func Emit(g *Graph, s *Store, metadata []onnx.Entry) *onnx.Model {
 var types = [...]onnx.Type{Uint8: onnx.Uint8, Uint16: onnx.Uint16, Int4: onnx.Int4, Int8: onnx.Int8, Int16: onnx.Int16}
 
 // codeName is the tensor that holds the codes of a value.
-func codeName(v *Value) string {
+func codeName(v *value) string {
 	switch {
-	case v.Kind == Fed && v.coded():
+	case v.Kind == fed && v.coded():
 		return v.Name
 	case v.Out != "" && v.coded():
 		return v.Out
@@ -61,20 +61,20 @@ func codeName(v *Value) string {
 }
 
 // coded reports whether an input or output of the graph has codes, not floats.
-func (v *Value) coded() bool { return v.Class == Cached || v.Crossing }
+func (v *value) coded() bool { return v.Class == cached || v.Crossing }
 
 // inputName is an input of the graph as it is declared.
-func inputName(v *Value) string {
-	if v.coded() && v.Kind == Computed {
+func inputName(v *value) string {
+	if v.coded() && v.Kind == computed {
 		return codeName(v)
 	}
 	return v.Name
 }
 
-func (e *emitter) info(v *Value, name string) onnx.ValueInfo {
+func (e *emitter) info(v *value, name string) onnx.ValueInfo {
 	x := onnx.ValueInfo{Name: name, Type: onnx.Float, Rank: true}
 	switch {
-	case v.Class == Plain:
+	case v.Class == plain:
 		x.Type = onnx.Int32
 	case e.q != nil && v.coded():
 		x.Type = types[e.q.encoding(v).Type]
@@ -86,20 +86,20 @@ func (e *emitter) info(v *Value, name string) onnx.ValueInfo {
 }
 
 // input declares an input. Floats are quantized first of all.
-func (e *emitter) input(v *Value) {
+func (e *emitter) input(v *value) {
 	e.Inputs = append(e.Inputs, e.info(v, inputName(v)))
 	if e.q == nil && v.Crossing {
 		y := *v
 		y.Name = inputName(v)
 		e.alias[v] = &y
 	}
-	if e.q != nil && v.Class != Plain && !v.coded() {
+	if e.q != nil && v.Class != plain && !v.coded() {
 		e.quantize(v, v.Name)
 	}
 }
 
 // output declares an output. Floats are dequantized last of all.
-func (e *emitter) output(v *Value) {
+func (e *emitter) output(v *value) {
 	e.Outputs = append(e.Outputs, e.info(v, v.Out))
 	switch {
 	case e.q == nil:
@@ -141,24 +141,24 @@ func (e *emitter) integers(name string, list ...int) string {
 }
 
 // grid adds scale and zero point of a value's encoding.
-func (e *emitter) grid(v *Value) (scale, zero string) {
+func (e *emitter) grid(v *value) (scale, zero string) {
 	x, name := e.q.encoding(v), v.Enc
 	return e.constant(name+".scale", onnx.Float, floatBytes([]float32{x.Scale})),
 		e.constant(name+".zero", types[x.Type], x.Type.append(nil, x.Zero))
 }
 
 // quantize adds the codes of a value that is there in float.
-func (e *emitter) quantize(v *Value, float string) {
+func (e *emitter) quantize(v *value, float string) {
 	scale, zero := e.grid(v)
 	e.add(onnx.Node{Name: v.Name + ".quantize", Op: "QuantizeLinear", In: []string{float, scale, zero}, Out: []string{codeName(v)}})
 }
 
 // read returns the name of a value in float, for one more node.
-func (e *emitter) read(v *Value) string {
+func (e *emitter) read(v *value) string {
 	switch {
-	case v.Class == Plain:
+	case v.Class == plain:
 		return v.Name
-	case v.Kind == Constant || v.Kind == Weight:
+	case v.Kind == constant || v.Kind == weight:
 		return e.parameter(v)
 	case e.q == nil:
 		return e.origin(v).Name
@@ -168,7 +168,7 @@ func (e *emitter) read(v *Value) string {
 }
 
 // dequantize adds a node that makes floats for one other node.
-func (e *emitter) dequantize(v *Value, in []string, attributes ...onnx.Attribute) string {
+func (e *emitter) dequantize(v *value, in []string, attributes ...onnx.Attribute) string {
 	name := fmt.Sprintf("%s.f%d", v.Name, e.reads[v.Name])
 	e.reads[v.Name]++
 	e.add(onnx.Node{Name: name + ".dequantize", Op: "DequantizeLinear", In: in, Out: []string{name}, Attributes: attributes})
@@ -176,7 +176,7 @@ func (e *emitter) dequantize(v *Value, in []string, attributes ...onnx.Attribute
 }
 
 // origin is the value itself, or what it was before it was brought into another type.
-func (e *emitter) origin(v *Value) *Value {
+func (e *emitter) origin(v *value) *value {
 	if x := e.alias[v]; x != nil {
 		y := *v
 		y.Name = e.origin(x).Name
@@ -186,7 +186,7 @@ func (e *emitter) origin(v *Value) *Value {
 }
 
 // parameter returns the name of a weight or constant in float.
-func (e *emitter) parameter(v *Value) string {
+func (e *emitter) parameter(v *value) string {
 	p := v.Param
 	var dims []int64
 	for _, d := range p.Shape {
@@ -195,7 +195,7 @@ func (e *emitter) parameter(v *Value) string {
 	t := onnx.Float
 	switch {
 	case e.q == nil:
-	case v.Kind == Constant || p.Table:
+	case v.Kind == constant || p.Table:
 		t = types[e.q.encoding(v).Type]
 	default:
 		t = map[int]onnx.Type{4: onnx.Int4, 8: onnx.Int8, 16: onnx.Int16}[e.q.bits(p)]
@@ -208,7 +208,7 @@ func (e *emitter) parameter(v *Value) string {
 	switch {
 	case e.q == nil:
 		return p.Name
-	case v.Kind == Constant || p.Table:
+	case v.Kind == constant || p.Table:
 		scale, zero := e.grid(v)
 		return e.dequantize(v, []string{p.Name, scale, zero})
 	}
@@ -217,7 +217,7 @@ func (e *emitter) parameter(v *Value) string {
 }
 
 // node adds an operation between the quantizers of what goes in and comes out.
-func (e *emitter) node(n *Node) {
+func (e *emitter) node(n *node) {
 	if n.Op == "Convert" {
 		if e.q == nil {
 			e.alias[n.Out] = n.In[0]
@@ -258,8 +258,8 @@ func (e *emitter) node(n *Node) {
 	}
 }
 
-// Metadata is what a host has to know, as entries of the file.
-func Metadata(g *Graph, q *Quantizer) []onnx.Entry {
+// metadata is what a host has to know, as entries of the file.
+func metadata(g *graph, q *Quantizer) []onnx.Entry {
 	list := []onnx.Entry{{Key: "scheme", Value: q.Name}, {Key: "tokens", Value: fmt.Sprint(g.Tokens)}, {Key: "context", Value: fmt.Sprint(g.Context)},
 		{Key: "mask_hidden", Value: fmt.Sprint(q.Hidden)}}
 	for _, v := range g.Inputs {

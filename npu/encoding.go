@@ -112,12 +112,12 @@ func (e Encoding) Round(x []float32) {
 func (e Encoding) String() string { return fmt.Sprintf("%s scale %g zero %d", e.Type, e.Scale, e.Zero) }
 
 // fixed is the grid of a class that has one.
-func fixed(c Class, d DType) Encoding {
+func fixed(c valueClass, d DType) Encoding {
 	steps := float64(int(1) << d.Bits())
 	switch c {
-	case Signed:
+	case signedGrid:
 		return Encoding{d, float32(2 / steps), int32(steps / 2)}
-	case Share:
+	case shareGrid:
 		return Encoding{d, float32(1 / (steps - 1)), 0}
 	}
 	return Encoding{d, float32(1 / steps), 0}

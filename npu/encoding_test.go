@@ -64,7 +64,7 @@ func TestRound(t *testing.T) {
 
 // Round and Code agree for every code of every type, and halfway between codes.
 func TestRoundIsCode(t *testing.T) {
-	for _, e := range []Encoding{Asymmetric(Uint16, -3, 7), Symmetric(Int16, 2), Symmetric(Uint8, 0.3), fixed(Signed, Uint16), fixed(Unit, Uint16), fixed(Share, Uint8)} {
+	for _, e := range []Encoding{Asymmetric(Uint16, -3, 7), Symmetric(Int16, 2), Symmetric(Uint8, 0.3), fixed(signedGrid, Uint16), fixed(unitGrid, Uint16), fixed(shareGrid, Uint8)} {
 		lo, hi := e.Type.limits()
 		for q := lo - 3; q <= hi+3; q += 0.5 {
 			x := []float32{(q - float32(e.Zero)) * e.Scale}
@@ -79,13 +79,13 @@ func TestRoundIsCode(t *testing.T) {
 // The grids that QNN puts behind these functions, whatever a file says.
 func TestFixed(t *testing.T) {
 	for _, c := range []struct {
-		c    Class
+		c    valueClass
 		d    DType
 		want Encoding
 	}{
-		{Unit, Uint16, Encoding{Uint16, 1.0 / 65536, 0}}, {Unit, Uint8, Encoding{Uint8, 1.0 / 256, 0}},
-		{Signed, Uint16, Encoding{Uint16, 1.0 / 32768, 32768}}, {Signed, Uint8, Encoding{Uint8, 1.0 / 128, 128}},
-		{Share, Uint16, Encoding{Uint16, 1.0 / 65535, 0}},
+		{unitGrid, Uint16, Encoding{Uint16, 1.0 / 65536, 0}}, {unitGrid, Uint8, Encoding{Uint8, 1.0 / 256, 0}},
+		{signedGrid, Uint16, Encoding{Uint16, 1.0 / 32768, 32768}}, {signedGrid, Uint8, Encoding{Uint8, 1.0 / 128, 128}},
+		{shareGrid, Uint16, Encoding{Uint16, 1.0 / 65535, 0}},
 	} {
 		if got := fixed(c.c, c.d); got != c.want {
 			t.Errorf("%v, want %v", got, c.want)

@@ -30,6 +30,13 @@ type Fidelity struct {
 	Ratio      float64 `json:"perplexity_ratio"`
 }
 
+// Top1 is the share of all tokens, of prompts and single ones, whose likeliest successor stays.
+func (e *Evaluation) Top1() (share float64, tokens int) {
+	tokens = e.Prefill.Tokens + e.Decode.Tokens
+	same := float64(e.Prefill.Top1*float64(e.Prefill.Tokens)) + float64(e.Decode.Top1*float64(e.Decode.Tokens))
+	return same / float64(max(tokens, 1)), tokens
+}
+
 // Decibel is a ratio of signal to noise; without noise it is 200 at most.
 type Decibel float64
 
@@ -182,12 +189,12 @@ func (t *Test) Evaluate(ctx context.Context, m *Model, o Options, q *Quantizer) 
 		return nil, err
 	}
 	sums := map[string]*tensorMeter{}
-	var order []*Value
+	var order []*value
 	for _, part := range []struct {
 		tokens   int
 		fidelity *Fidelity
 	}{{o.Prefill, &e.Prefill}, {1, &e.Decode}} {
-		g := NewGraph(m, "evaluation", o, part.tokens)
+		g := newGraph(m, "evaluation", o, part.tokens)
 		meters, err := x.run(ctx, g, lanes)
 		if err != nil {
 			return nil, err
@@ -225,7 +232,7 @@ func (x *tester) lanes(m *Model) ([]*lane, error) {
 }
 
 // run takes all lanes through a graph: through the prompt, or through what comes behind.
-func (x *tester) run(ctx context.Context, g *Graph, lanes []*lane) ([]logitsMeter, error) {
+func (x *tester) run(ctx context.Context, g *graph, lanes []*lane) ([]logitsMeter, error) {
 	x.logits, x.seen = make([][]logitsMeter, len(lanes)), make([][]tensorMeter, len(lanes))
 	for i, l := range lanes {
 		all := func(int) bool { return true }
@@ -238,7 +245,7 @@ func (x *tester) run(ctx context.Context, g *Graph, lanes []*lane) ([]logitsMete
 	}
 	p := &pass{ctx: ctx, graph: g, lanes: lanes, variants: append([]*Quantizer{nil, x.q}, x.others...), threads: x.Threads,
 		ordered: x.others == nil, hidden: x.q.Hidden, progress: x.Progress}
-	p.look = func(l *lane, c int, v *Value) { x.look(g, l, c, v) }
+	p.look = func(l *lane, c int, v *value) { x.look(g, l, c, v) }
 	if err := p.run(); err != nil {
 		return nil, err
 	}
@@ -252,7 +259,7 @@ func (x *tester) run(ctx context.Context, g *Graph, lanes []*lane) ([]logitsMete
 }
 
 // look compares a value.
-func (x *tester) look(g *Graph, l *lane, c int, v *Value) {
+func (x *tester) look(g *graph, l *lane, c int, v *value) {
 	float := l.values[c][0][v.ID]
 	if v.Out == "logits" {
 		vocab := g.Model.Vocab
@@ -287,7 +294,7 @@ func (x *tester) look(g *Graph, l *lane, c int, v *Value) {
 		s, n, _ := kernel.Noise(float, l.values[c][1][v.ID])
 		m.signal, m.noise = m.signal+s, m.noise+n
 	}
-	if v.Class != ByRange && v.Class != Cached {
+	if v.Class != byRange && v.Class != cached {
 		return
 	}
 	e := x.q.encoding(v)
@@ -304,13 +311,13 @@ func (x *tester) look(g *Graph, l *lane, c int, v *Value) {
 }
 
 // collect adds what all lanes saw of a graph's values, and keeps the order of the graph.
-func (x *tester) collect(g *Graph, sums map[string]*tensorMeter, order []*Value) []*Value {
-	moved := map[*Value]bool{}
+func (x *tester) collect(g *graph, sums map[string]*tensorMeter, order []*value) []*value {
+	moved := map[*value]bool{}
 	for _, n := range g.Nodes {
 		moved[n.Out] = moves(n) && n.Out.Out == ""
 	}
 	for _, v := range g.values {
-		if v.Enc == "" || v.Kind == Weight || v.Kind == Constant || moved[v] {
+		if v.Enc == "" || v.Kind == weight || v.Kind == constant || moved[v] {
 			continue
 		}
 		sum := sums[v.Name]
@@ -329,7 +336,7 @@ func (x *tester) collect(g *Graph, sums map[string]*tensorMeter, order []*Value)
 }
 
 // tensor states what was seen.
-func (x *tester) tensor(v *Value, m *tensorMeter) Tensor {
+func (x *tester) tensor(v *value, m *tensorMeter) Tensor {
 	e := x.q.encoding(v)
 	lo, hi := e.Range()
 	return Tensor{Loss: Loss{v.Name, sqnr(m.signal, m.noise)}, Encoding: v.Enc, Type: e.Type.String(), Scale: e.Scale, Zero: e.Zero,

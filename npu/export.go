@@ -38,7 +38,7 @@ type Export struct {
 // drawn is a graph, or a part of one, by the name of its file.
 type drawn struct {
 	file  string
-	graph *Graph
+	graph *graph
 }
 
 // File is a file of the output.
@@ -60,31 +60,31 @@ const (
 	ReportFile = "export_report.json"
 )
 
-// Graphs returns the graphs by the names of their files.
-func (x *Export) Graphs() []*Graph {
-	var list []*Graph
+// graphs returns the graphs by the names of their files.
+func (x *Export) graphs() []*graph {
+	var list []*graph
 	if x.Options.Prefill > 1 {
-		list = append(list, NewGraph(x.Model, "prefill", x.Options, x.Options.Prefill))
+		list = append(list, newGraph(x.Model, "prefill", x.Options, x.Options.Prefill))
 	}
-	return append(list, NewGraph(x.Model, "decode", x.Options, 1))
+	return append(list, newGraph(x.Model, "decode", x.Options, 1))
 }
 
 // Write writes graphs, weights and the embedding into a folder.
 func (x *Export) Write(dir string) error {
-	graphs := x.Graphs()
-	store := NewStore(graphs[len(graphs)-1], x.Quantizer, weightsFile)
+	graphs := x.graphs()
+	store := newStore(graphs[len(graphs)-1], x.Quantizer, weightsFile)
 	x.Weights, x.Parts = store.Weights, x.Shards
 	if x.Parts == 0 {
 		x.Parts = int((store.Weights + mostWeights - 1) / mostWeights)
 	}
 	for _, g := range graphs {
-		parts := g.Split(x.Parts, func(p *Param) int64 { return p.Bytes(x.Quantizer.bits(p)) })
+		parts := g.split(x.Parts, func(p *param) int64 { return p.bytes(x.Quantizer.bits(p)) })
 		for i, part := range parts {
 			name := g.Name + ".onnx"
 			if len(parts) > 1 {
 				name = fmt.Sprintf("%s_%d_of_%d.onnx", g.Name, i+1, len(parts))
 			}
-			raw := Emit(part, store, Metadata(part, x.Quantizer)).Encode()
+			raw := emit(part, store, metadata(part, x.Quantizer)).Encode()
 			if err := x.file(dir, name, raw); err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (x *Export) Write(dir string) error {
 			return err
 		}
 	}
-	err := x.stream(dir, weightsFile, store.Size, func(w io.WriterAt) error { return store.Write(w, x.Threads, x.Progress) })
+	err := x.stream(dir, weightsFile, store.Size, func(w io.WriterAt) error { return store.write(w, x.Threads, x.Progress) })
 	x.Losses, x.scales = store.losses, store.scales
 	return err
 }

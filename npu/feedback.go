@@ -34,7 +34,7 @@ type feedback struct {
 	threads int
 	made    map[rounding]*rounded
 
-	input   *Value // of hessian
+	input   *value // of hessian
 	hessian *gptq.Hessian
 }
 
@@ -45,7 +45,7 @@ const tokensPerColumn = 2
 const sweeps = 4
 
 // take rounds the matrix of a node whose inputs are rows of x. Matrices share what is known of an input.
-func (f *feedback) take(n *Node, x []float32, rows int) error {
+func (f *feedback) take(n *node, x []float32, rows int) error {
 	p := n.In[1].Param
 	k, bits := p.from.k, f.scheme.bits(p)
 	if bits > 8 || rows < tokensPerColumn*k {
@@ -79,7 +79,7 @@ const trials = 8
 var factors = map[int][2]float64{4: {0.8, 1.04}, 8: {0.99, 1.03}}
 
 // round rounds a matrix to so many bits, every row with the scale that leaves least.
-func (f *feedback) round(p *Param, bits int) error {
+func (f *feedback) round(p *param, bits int) error {
 	k := p.from.k
 	r := &rounded{make([]int8, p.from.n*k), make([]float32, p.from.n)}
 	f.made[rounding{p.Name, bits}] = r
@@ -132,7 +132,7 @@ func (f *feedback) try(m *quant.Matrix, w []float32, bits, trial int) *gptq.Desc
 }
 
 // roundRow replaces a row of a matrix by what its codes stand for, and stores the codes where they are wanted.
-func (q *Quantizer) roundRow(p *Param, row, bits int, dst []float32, codes []int16, w []float32) (scale float32) {
+func (q *Quantizer) roundRow(p *param, row, bits int, dst []float32, codes []int16, w []float32) (scale float32) {
 	r := q.rounded[rounding{p.Name, bits}]
 	if r == nil {
 		return roundChannel(dst, codes, w, bits)

@@ -97,10 +97,10 @@ func floatLogits(t testing.TB, m *Model, o Options, ids []int32, prompt int) (lo
 	t.Helper()
 	l := newLane(m, 0, ids, 1)
 	for _, part := range [][3]int{{0, prompt, o.Prefill}, {prompt, len(ids), 1}} {
-		g := NewGraph(m, "g", o, part[2])
+		g := newGraph(m, "g", o, part[2])
 		l.plan(part[0], part[1], part[2], func(int) bool { return true })
 		p := &pass{ctx: context.Background(), graph: g, lanes: []*lane{l}, variants: []*Quantizer{nil}, threads: 2, hidden: -1000}
-		p.look = func(l *lane, c int, v *Value) {
+		p.look = func(l *lane, c int, v *value) {
 			if v.Out == "logits" {
 				x := l.values[c][0][v.ID]
 				for i := range g.Tokens {

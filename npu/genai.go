@@ -141,7 +141,7 @@ func (x *Export) hostInputs() []string {
 	names := map[string]bool{}
 	for _, s := range x.stages {
 		for _, v := range s.graph.Inputs {
-			if v.Class == ByRange && !v.coded() && v.Name != "input_embeds" {
+			if v.Class == byRange && !v.coded() && v.Name != "input_embeds" {
 				names[v.Name] = true
 			}
 		}
@@ -163,7 +163,7 @@ func (x *Export) writePositions(dir string) error {
 		{Name: tokenMask, Type: onnx.Int32, Rank: true, Shape: []int64{1, int64(context)}},
 		{Name: positionIDs, Type: onnx.Int32, Rank: true, Shape: []int64{1, -1}}}}}
 	p.rows(context, x.Quantizer.Hidden)
-	g := &Graph{Model: x.Model, Tokens: context, length: context}
+	g := &graph{Model: x.Model, Tokens: context, length: context}
 	for _, name := range x.hostInputs() {
 		width := context
 		if window, ok := strings.CutPrefix(name, "attention_mask"); ok {
@@ -243,7 +243,7 @@ func (p *positions) mask(name, window string) error {
 }
 
 // angles makes cosines or sines of a rotary embedding, and returns their number.
-func (p *positions) angles(name string, g *Graph) int {
+func (p *positions) angles(name string, g *graph) int {
 	index := 0
 	for cos, sin := g.angleNames(0); name != cos && name != sin; cos, sin = g.angleNames(index) {
 		index++

@@ -5,47 +5,47 @@ import (
 	"slices"
 )
 
-// Kind is where a value comes from.
-type Kind uint8
+// valueKind is where a value comes from.
+type valueKind uint8
 
 // The kinds of values.
 const (
-	Computed Kind = iota // by a node
-	Fed                  // by the host
-	Weight               // matrix of the model
-	Constant             // vector of the model, or a number
+	computed valueKind = iota // by a node
+	fed                       // by the host
+	weight                    // matrix of the model
+	constant                  // vector of the model, or a number
 )
 
-// Class is how a value is quantized.
-type Class uint8
+// valueClass is how a value is quantized.
+type valueClass uint8
 
 // The classes of values.
 const (
-	ByRange Class = iota // activations: asymmetric, over the range that was seen
-	Cached               // keys and values: symmetric, in the type of the cache
-	Unit                 // sigmoid: a fixed grid over [0, 1)
-	Share                // softmax: a fixed grid over [0, 1]
-	Signed               // tanh: a fixed grid over [-1, 1)
-	Plain                // not quantized: token ids
+	byRange    valueClass = iota // activations: asymmetric, over the range that was seen
+	cached                       // keys and values: symmetric, in the type of the cache
+	unitGrid                     // sigmoid: a fixed grid over [0, 1)
+	shareGrid                    // softmax: a fixed grid over [0, 1]
+	signedGrid                   // tanh: a fixed grid over [-1, 1)
+	plain                        // not quantized: token ids
 )
 
-// Value is a tensor of a graph.
-type Value struct {
+// value is a tensor of a graph.
+type value struct {
 	ID    int
 	Name  string
 	Shape []int
-	Kind  Kind
-	Class Class
+	Kind  valueKind
+	Class valueClass
 	Enc   string // name of its encoding; values with the same name share one
-	Param *Param // of Weight and Constant
+	Param *param // of weight and constant
 	Out   string // name as an output of the graph, "" for none
 	Layer int    // of a cache; -1 otherwise
 
 	Crossing bool // goes from one part of a split graph to the next, as codes
 }
 
-// Elements is the number of elements.
-func (v *Value) Elements() int {
+// elements is the number of elements.
+func (v *value) elements() int {
 	n := 1
 	for _, d := range v.Shape {
 		n *= d
@@ -53,12 +53,12 @@ func (v *Value) Elements() int {
 	return n
 }
 
-// Node is an operation. Convert, which only changes the encoding, is a pair of DequantizeLinear and QuantizeLinear in the file.
-type Node struct {
+// node is an operation. Convert, which only changes the encoding, is a pair of DequantizeLinear and QuantizeLinear in the file.
+type node struct {
 	Op    string
 	Name  string
-	In    []*Value
-	Out   *Value
+	In    []*value
+	Out   *value
 	Perm  []int // Transpose
 	Axis  int   // Concat, Slice, Softmax, LpNormalization, RMSNormalization, Gather
 	Begin int   // Slice
@@ -68,35 +68,35 @@ type Node struct {
 	Layer int     // decoder layer; -1 before, the number of layers behind
 }
 
-// Graph is a model with fixed shapes: Tokens new tokens behind at most Context-Tokens earlier ones. Nodes are in an order in
+// graph is a model with fixed shapes: Tokens new tokens behind at most Context-Tokens earlier ones. Nodes are in an order in
 // which they can run.
-type Graph struct {
+type graph struct {
 	Name    string
 	Tokens  int
 	Context int
-	Inputs  []*Value
-	Nodes   []*Node
-	Outputs []*Value
-	values  []*Value
+	Inputs  []*value
+	Nodes   []*node
+	Outputs []*value
+	values  []*value
 	Model   *Model
 
 	whole   bool // Options.Whole
 	length  int  // of the sequences for which rotary embeddings are made
 	layer   int
-	columns map[*Value]*Value // inputs of convolutions, by the rows they are made of
+	columns map[*value]*value // inputs of convolutions, by the rows they are made of
 }
 
-// Past is the number of earlier tokens that a layer with a window (0: none) keeps.
-func (g *Graph) Past(window int) int {
+// kept is the number of earlier tokens that a layer with a window (0: none) keeps.
+func (g *graph) kept(window int) int {
 	if window == 0 || window >= g.Context || g.whole {
 		return g.Context - g.Tokens
 	}
 	return min(window-1, g.Context-g.Tokens)
 }
 
-func (g *Graph) value(name string, kind Kind, class Class, shape ...int) *Value {
-	v := &Value{ID: len(g.values), Name: name, Shape: shape, Kind: kind, Class: class, Enc: name, Layer: -1}
-	if class == Plain {
+func (g *graph) value(name string, kind valueKind, class valueClass, shape ...int) *value {
+	v := &value{ID: len(g.values), Name: name, Shape: shape, Kind: kind, Class: class, Enc: name, Layer: -1}
+	if class == plain {
 		v.Enc = ""
 	}
 	g.values = append(g.values, v)
@@ -104,44 +104,44 @@ func (g *Graph) value(name string, kind Kind, class Class, shape ...int) *Value 
 }
 
 // input adds an input; the first call with a name makes it.
-func (g *Graph) input(name string, class Class, shape ...int) *Value {
-	if i := slices.IndexFunc(g.Inputs, func(v *Value) bool { return v.Name == name }); i >= 0 {
+func (g *graph) input(name string, class valueClass, shape ...int) *value {
+	if i := slices.IndexFunc(g.Inputs, func(v *value) bool { return v.Name == name }); i >= 0 {
 		return g.Inputs[i]
 	}
-	v := g.value(name, Fed, class, shape...)
+	v := g.value(name, fed, class, shape...)
 	g.Inputs = append(g.Inputs, v)
 	return v
 }
 
 // param adds a weight or a constant.
-func (g *Graph) param(kind Kind, p *Param) *Value {
-	v := g.value(p.Name, kind, ByRange, p.Shape...)
+func (g *graph) param(kind valueKind, p *param) *value {
+	v := g.value(p.Name, kind, byRange, p.Shape...)
 	v.Param = p
 	return v
 }
 
 // node adds an operation whose result has a range of its own.
-func (g *Graph) node(op, name string, shape []int, in ...*Value) *Node {
-	n := &Node{Op: op, Name: name, In: in, Out: g.value(name, Computed, ByRange, shape...), Layer: g.layer}
+func (g *graph) node(op, name string, shape []int, in ...*value) *node {
+	n := &node{Op: op, Name: name, In: in, Out: g.value(name, computed, byRange, shape...), Layer: g.layer}
 	g.Nodes = append(g.Nodes, n)
 	return n
 }
 
 // move is node for operations that only move data: the result has the encoding of the first input.
-func (g *Graph) move(op, name string, shape []int, in ...*Value) *Node {
+func (g *graph) move(op, name string, shape []int, in ...*value) *node {
 	n := g.node(op, name, shape, in...)
 	n.Out.Class, n.Out.Enc, n.Out.Layer = in[0].Class, in[0].Enc, in[0].Layer
 	return n
 }
 
-func (g *Graph) reshape(name string, x *Value, shape ...int) *Value {
+func (g *graph) reshape(name string, x *value, shape ...int) *value {
 	if slices.Equal(shape, x.Shape) {
 		return x
 	}
 	return g.move("Reshape", name, shape, x).Out
 }
 
-func (g *Graph) transpose(name string, x *Value, perm ...int) *Value {
+func (g *graph) transpose(name string, x *value, perm ...int) *value {
 	shape := make([]int, len(perm))
 	for i, p := range perm {
 		shape[i] = x.Shape[p]
@@ -152,7 +152,7 @@ func (g *Graph) transpose(name string, x *Value, perm ...int) *Value {
 }
 
 // slice takes the elements begin to end of the last axis.
-func (g *Graph) slice(name string, x *Value, begin, end int) *Value {
+func (g *graph) slice(name string, x *value, begin, end int) *value {
 	shape := slices.Clone(x.Shape)
 	axis := len(shape) - 1
 	shape[axis] = end - begin
@@ -162,7 +162,7 @@ func (g *Graph) slice(name string, x *Value, begin, end int) *Value {
 }
 
 // concat joins values along an axis; all get the encoding of the first.
-func (g *Graph) concat(name string, axis int, list ...*Value) *Value {
+func (g *graph) concat(name string, axis int, list ...*value) *value {
 	if len(list) == 1 {
 		return list[0]
 	}
@@ -178,7 +178,7 @@ func (g *Graph) concat(name string, axis int, list ...*Value) *Value {
 }
 
 // tie gives everything that has one encoding another one.
-func (g *Graph) tie(from, to string) {
+func (g *graph) tie(from, to string) {
 	if from == to {
 		return
 	}
@@ -190,7 +190,7 @@ func (g *Graph) tie(from, to string) {
 }
 
 // binary is Add, Sub or Mul with broadcasting.
-func (g *Graph) binary(op, name string, a, b *Value) *Value {
+func (g *graph) binary(op, name string, a, b *value) *value {
 	shape := slices.Clone(a.Shape)
 	if len(b.Shape) > len(shape) {
 		shape = slices.Clone(b.Shape)
@@ -203,14 +203,14 @@ func (g *Graph) binary(op, name string, a, b *Value) *Value {
 }
 
 // fixed is an operation whose result has a fixed grid.
-func (g *Graph) fixed(op, name string, class Class, x *Value) *Node {
+func (g *graph) fixed(op, name string, class valueClass, x *value) *node {
 	n := g.node(op, name, x.Shape, x)
 	n.Out.Class = class
 	return n
 }
 
 // output makes a value an output.
-func (g *Graph) output(v *Value, name string) {
+func (g *graph) output(v *value, name string) {
 	v.Out = name
 	g.Outputs = append(g.Outputs, v)
 }

@@ -29,7 +29,7 @@ func slot(place, base, past int) int {
 }
 
 // append takes what a graph made for new tokens: keys [kv, 1, dim, tokens], or values [kv, 1, tokens, dim].
-func (c *cache) append(v *Value, x []float32) {
+func (c *cache) append(v *value, x []float32) {
 	isKey := strings.HasPrefix(v.Out, "past_key")
 	heads, s := v.Shape[0], v.Shape[2]
 	if isKey {
@@ -56,7 +56,7 @@ func (c *cache) append(v *Value, x []float32) {
 }
 
 // fill makes an input with the past.
-func (c *cache) fill(v *Value, dst []float32, base int) {
+func (c *cache) fill(v *value, dst []float32, base int) {
 	isKey := strings.HasPrefix(v.Name, "past_key")
 	heads, past := v.Shape[0], v.Shape[2]
 	from := c.values[v.Layer]
@@ -83,7 +83,7 @@ func (c *cache) fill(v *Value, dst []float32, base int) {
 }
 
 // mask fills [1, 1, tokens, past+tokens] with 0 where a token sees a key, else with hidden.
-func (g *Graph) mask(dst []float32, base, past, window int, hidden float32) {
+func (g *graph) mask(dst []float32, base, past, window int, hidden float32) {
 	total := past + g.Tokens
 	for t := range g.Tokens {
 		row := dst[t*total : (t+1)*total]
@@ -101,7 +101,7 @@ func (g *Graph) mask(dst []float32, base, past, window int, hidden float32) {
 
 // angles fills cosines or sines [1, 1, tokens, pairs] of a rotary embedding. Frequencies that depend on the length are those
 // of the whole context.
-func (g *Graph) angles(dst []float32, index, base int, sine bool) {
+func (g *graph) angles(dst []float32, index, base int, sine bool) {
 	freq, factor := g.Model.ropes[index].InvFreq(g.length)
 	for t := range g.Tokens {
 		for j, f := range freq {
@@ -116,12 +116,12 @@ func (g *Graph) angles(dst []float32, index, base int, sine bool) {
 }
 
 // feed makes an input for tokens from position base on.
-func (g *Graph) feed(v *Value, ids []int32, base int, c *cache, hidden float32) ([]float32, error) {
-	x := make([]float32, v.Elements())
+func (g *graph) feed(v *value, ids []int32, base int, c *cache, hidden float32) ([]float32, error) {
+	x := make([]float32, v.elements())
 	switch {
 	case v.Name == "input_embeds":
 		return x, g.Model.lookUp(x, ids)
-	case v.Class == Cached:
+	case v.Class == cached:
 		c.fill(v, x, base)
 	case strings.HasPrefix(v.Name, "attention_mask"):
 		window, _ := strconv.Atoi(strings.TrimPrefix(v.Name, "attention_mask_w"))
@@ -139,7 +139,7 @@ func (g *Graph) feed(v *Value, ids []int32, base int, c *cache, hidden float32) 
 
 // lookUp reads rows of the embedding.
 func (m *Model) lookUp(dst []float32, ids []int32) error {
-	p := &Param{from: matrix{t: m.embed, n: m.Vocab, k: m.Hidden}, Fold: m.EmbedScale}
+	p := &param{from: matrix{t: m.embed, n: m.Vocab, k: m.Hidden}, Fold: m.EmbedScale}
 	for i, id := range ids {
 		if err := m.rows(p, dst[i*m.Hidden:], m.Hidden, int(id), 1); err != nil {
 			return err

@@ -25,7 +25,7 @@ func TestSlot(t *testing.T) {
 // Two new tokens at positions 5 and 6, a window of 4, a ring of 3 with positions 3, 4, 2: the first sees 2, 3, 4 and itself,
 // the second 3, 4, 5 and itself.
 func TestMask(t *testing.T) {
-	g := &Graph{Tokens: 2, Context: 16}
+	g := &graph{Tokens: 2, Context: 16}
 	got := make([]float32, 10)
 	g.mask(got, 5, 3, 4, -9)
 	if want := []float32{0, 0, 0, 0, -9, 0, 0, -9, 0, 0}; !slices.Equal(got, want) {
@@ -39,9 +39,9 @@ func TestMask(t *testing.T) {
 }
 
 func TestPast(t *testing.T) {
-	g := &Graph{Tokens: 8, Context: 24}
+	g := &graph{Tokens: 8, Context: 24}
 	for window, want := range map[int]int{0: 16, 100: 16, 24: 16, 5: 4, 20: 16} {
-		if got := g.Past(window); got != want {
+		if got := g.kept(window); got != want {
 			t.Errorf("a window of %d keeps %d, want %d", window, got, want)
 		}
 	}

@@ -13,15 +13,15 @@ import (
 // token, since later tokens need the keys of earlier ones.
 type pass struct {
 	ctx      context.Context
-	graph    *Graph
+	graph    *graph
 	lanes    []*lane
 	variants []*Quantizer // nil for float
 	threads  int
 	ordered  bool                           // variants on grids are computed inOrder
 	hidden   float32                        // what the mask has for keys that are not seen
-	look     func(l *lane, c int, v *Value) // called when all variants of a value are there; may be nil
+	look     func(l *lane, c int, v *value) // called when all variants of a value are there; may be nil
 	progress func(done, all int)
-	inputs   func(n *Node, x []float32, rows int) error // called with the inputs of the first variant of every product with a weight; may be nil
+	inputs   func(n *node, x []float32, rows int) error // called with the inputs of the first variant of every product with a weight; may be nil
 
 	last []int // node that uses a value last
 	head int   // the first product of the head
@@ -65,7 +65,7 @@ func (p *pass) run() error {
 			p.last[v.ID] = i
 		}
 	}
-	p.head = slices.IndexFunc(g.Nodes, func(n *Node) bool { return weighted(n) && n.In[1].Param.Output })
+	p.head = slices.IndexFunc(g.Nodes, func(n *node) bool { return weighted(n) && n.In[1].Param.Output })
 	for _, l := range p.lanes {
 		l.values = make([][][][]float32, len(l.base))
 		for c := range l.base {
@@ -105,7 +105,7 @@ func (p *pass) run() error {
 }
 
 // weighted reports whether a node is a product with a weight.
-func weighted(n *Node) bool { return len(n.In) > 1 && n.In[1].Kind == Weight }
+func weighted(n *node) bool { return len(n.In) > 1 && n.In[1].Kind == weight }
 
 // runs reports whether a node runs for a lane: the head and what is behind it only where logits are wanted.
 func (p *pass) runs(l *lane, c, at int) bool { return at < p.head || l.wanted[c] }
@@ -143,12 +143,12 @@ func (p *pass) step(l *lane, c, at int) error {
 		case n.Op == "Reshape":
 			dst = in[0]
 		case n.Op == "Gather":
-			dst = make([]float32, n.Out.Elements())
+			dst = make([]float32, n.Out.elements())
 			if err := p.graph.Model.lookUp(dst, l.tokens(p.graph, c)); err != nil {
 				return err
 			}
 		default:
-			dst = make([]float32, n.Out.Elements())
+			dst = make([]float32, n.Out.elements())
 			compute(n, dst, in, p.arithmetic(v))
 		}
 		p.finish(l, c, v, n, dst)
@@ -169,27 +169,27 @@ func (p *pass) arithmetic(v int) arithmetic {
 }
 
 // tokens are those of a run.
-func (l *lane) tokens(g *Graph, c int) []int32 { return l.ids[l.base[c] : l.base[c]+g.Tokens] }
+func (l *lane) tokens(g *graph, c int) []int32 { return l.ids[l.base[c] : l.base[c]+g.Tokens] }
 
 // value returns an input of a node.
-func (p *pass) value(l *lane, c, v int, x *Value) ([]float32, error) {
+func (p *pass) value(l *lane, c, v int, x *value) ([]float32, error) {
 	q := p.variants[v]
 	switch {
-	case x.Kind == Constant:
+	case x.Kind == constant:
 		if q == nil {
 			return x.Param.Values, nil
 		}
 		return q.constant(x), nil
-	case x.Kind == Fed && x.Class != Plain && l.values[c][v][x.ID] == nil:
+	case x.Kind == fed && x.Class != plain && l.values[c][v][x.ID] == nil:
 		d, err := p.graph.feed(x, l.tokens(p.graph, c), l.base[c], l.caches[v], p.hidden)
 		if err != nil {
 			return nil, err
 		}
-		if q != nil && x.Class != Cached { // the cache has what was rounded already
+		if q != nil && x.Class != cached { // the cache has what was rounded already
 			q.round(x, d)
 		}
 		l.values[c][v][x.ID] = d
-		if p.look != nil && v == len(p.variants)-1 && x.Class != Cached {
+		if p.look != nil && v == len(p.variants)-1 && x.Class != cached {
 			p.look(l, c, x)
 		}
 	}
@@ -197,18 +197,18 @@ func (p *pass) value(l *lane, c, v int, x *Value) ([]float32, error) {
 }
 
 // finish puts a computed value on its grid and in its place.
-func (p *pass) finish(l *lane, c, v int, n *Node, dst []float32) {
+func (p *pass) finish(l *lane, c, v int, n *node, dst []float32) {
 	if q := p.variants[v]; q != nil && !moves(n) {
 		q.round(n.Out, dst)
 	}
 	l.values[c][v][n.Out.ID] = dst
-	if n.Out.Out != "" && n.Out.Class == Cached {
+	if n.Out.Out != "" && n.Out.Class == cached {
 		l.caches[v].append(n.Out, dst)
 	}
 }
 
 // moves reports whether a node leaves the values of one grid as they are.
-func moves(n *Node) bool {
+func moves(n *node) bool {
 	switch n.Op {
 	case "Reshape", "Transpose", "Concat":
 		return true
@@ -304,7 +304,7 @@ func (p *pass) product(at int) error {
 }
 
 // give collects the inputs of a product for all tokens, those whose logits nobody wants too.
-func (p *pass) give(n *Node) error {
+func (p *pass) give(n *node) error {
 	var all []float32
 	for _, l := range p.lanes {
 		for c := range l.base {

@@ -25,10 +25,10 @@ type Options struct {
 // headBytes is the most weights of a part of the head, which is what the writer keeps in memory.
 const headBytes = 64 << 20
 
-// NewGraph describes the model for so many new tokens.
-func NewGraph(m *Model, name string, o Options, tokens int) *Graph {
-	g := &Graph{Name: name, Tokens: tokens, Context: o.Context, Model: m, length: o.Context, whole: o.Whole, layer: -1, columns: map[*Value]*Value{}}
-	b := &builder{Graph: g, Options: o}
+// newGraph describes the model for so many new tokens.
+func newGraph(m *Model, name string, o Options, tokens int) *graph {
+	g := &graph{Name: name, Tokens: tokens, Context: o.Context, Model: m, length: o.Context, whole: o.Whole, layer: -1, columns: map[*value]*value{}}
+	b := &builder{graph: g, Options: o}
 	x := b.embedding()
 	for i := range m.layers {
 		g.layer = i
@@ -41,18 +41,18 @@ func NewGraph(m *Model, name string, o Options, tokens int) *Graph {
 
 // builder builds a graph.
 type builder struct {
-	*Graph
+	*graph
 	Options
 }
 
 // embedding is where the graph begins: rows that the host looks up, or a table in the graph.
-func (b *builder) embedding() *Value {
+func (b *builder) embedding() *value {
 	m := b.Model
 	if !b.Inside {
-		return b.input("input_embeds", ByRange, 1, b.Tokens, m.Hidden)
+		return b.input("input_embeds", byRange, 1, b.Tokens, m.Hidden)
 	}
-	ids := b.input("input_ids", Plain, 1, b.Tokens)
-	table := b.param(Weight, &Param{Name: "embedding", Shape: []int{m.Vocab, m.Hidden}, Fold: m.EmbedScale,
+	ids := b.input("input_ids", plain, 1, b.Tokens)
+	table := b.param(weight, &param{Name: "embedding", Shape: []int{m.Vocab, m.Hidden}, Fold: m.EmbedScale,
 		from: matrix{t: m.embed, n: m.Vocab, k: m.Hidden}, Table: true})
 	table.Enc = "input_embeds"
 	n := b.node("Gather", "input_embeds", []int{1, b.Tokens, m.Hidden}, table, ids)
@@ -60,7 +60,7 @@ func (b *builder) embedding() *Value {
 }
 
 // block is a decoder layer.
-func (b *builder) block(i int, x *Value) *Value {
+func (b *builder) block(i int, x *value) *value {
 	l := &b.Model.layers[i]
 	h := x
 	if l.attnNorm != nil {
@@ -92,7 +92,7 @@ func (b *builder) residual(out []float32) float32 {
 
 // norm is an RMS norm over the last axis, times the weight and a factor. LpNormalization divides by the length of the vector
 // instead of the root of its mean square, so its weight is larger by sqrt(n).
-func (b *builder) norm(name string, x *Value, weight []float32, factor float32) *Value {
+func (b *builder) norm(name string, x *value, weight []float32, factor float32) *value {
 	n := len(weight)
 	f := float64(factor)
 	if !b.RMS {
@@ -105,7 +105,7 @@ func (b *builder) norm(name string, x *Value, weight []float32, factor float32) 
 		}
 		gamma[i] = float32(float64(w) * f)
 	}
-	constant := b.param(Constant, &Param{Name: name + ".weight", Shape: []int{n}, Values: gamma})
+	constant := b.param(constant, &param{Name: name + ".weight", Shape: []int{n}, Values: gamma})
 	axis := len(x.Shape) - 1
 	if b.RMS {
 		node := b.node("RMSNormalization", name, x.Shape, x, constant)
@@ -123,27 +123,27 @@ func (b *builder) norm(name string, x *Value, weight []float32, factor float32) 
 
 // exact divides vectors by the root of their squared length plus eps: by the length that they have with one more element,
 // sqrt(eps), behind them.
-func (b *builder) exact(name string, x *Value, eps float32) *Value {
+func (b *builder) exact(name string, x *value, eps float32) *value {
 	axis, n := len(x.Shape)-1, x.Shape[len(x.Shape)-1]
 	shape := slices.Clone(x.Shape)
 	shape[axis] = 1
-	p := &Param{Name: name + ".epsilon", Shape: shape, Values: make([]float32, x.Elements()/n)}
+	p := &param{Name: name + ".epsilon", Shape: shape, Values: make([]float32, x.elements()/n)}
 	for i := range p.Values {
 		p.Values[i] = float32(math.Sqrt(float64(eps)))
 	}
-	node := b.node("LpNormalization", name+".longer", nil, b.concat(name+".joined", axis, x, b.param(Constant, p)))
+	node := b.node("LpNormalization", name+".longer", nil, b.concat(name+".joined", axis, x, b.param(constant, p)))
 	node.Out.Shape, node.Axis, node.Out.Enc = node.In[0].Shape, axis, name+".unit"
 	return b.slice(name+".unit", node.Out, 0, n)
 }
 
 // linear is a matrix times the rows of x [1, tokens, in], and its bias.
-func (b *builder) linear(name string, x *Value, w matrix, fold float32) *Value {
-	p := &Param{Name: name + ".weight", Shape: []int{w.k, w.n}, Axis: 1, Fold: fold, from: w}
+func (b *builder) linear(name string, x *value, w matrix, fold float32) *value {
+	p := &param{Name: name + ".weight", Shape: []int{w.k, w.n}, Axis: 1, Fold: fold, from: w}
 	return b.biased(name, b.product(name, x, p), w, fold)
 }
 
 // biased adds a bias.
-func (b *builder) biased(name string, y *Value, w matrix, fold float32) *Value {
+func (b *builder) biased(name string, y *value, w matrix, fold float32) *value {
 	if w.bias == nil {
 		return y
 	}
@@ -151,14 +151,14 @@ func (b *builder) biased(name string, y *Value, w matrix, fold float32) *Value {
 	for i, v := range w.bias {
 		bias[i] = v * fold
 	}
-	return b.binary("Add", name+".biased", y, b.param(Constant, &Param{Name: name + ".bias", Shape: []int{len(bias)}, Values: bias}))
+	return b.binary("Add", name+".biased", y, b.param(constant, &param{Name: name + ".bias", Shape: []int{len(bias)}, Values: bias}))
 }
 
 // product is x [1, tokens, in] times a matrix, as MatMul or as a convolution of [1, in, 1, tokens].
-func (b *builder) product(name string, x *Value, p *Param) *Value {
+func (b *builder) product(name string, x *value, p *param) *value {
 	s, k, n := b.Tokens, p.from.k, p.from.n
 	if !b.Conv {
-		return b.node("MatMul", name, []int{1, s, n}, x, b.param(Weight, p)).Out
+		return b.node("MatMul", name, []int{1, s, n}, x, b.param(weight, p)).Out
 	}
 	image := b.columns[x]
 	if image == nil {
@@ -166,12 +166,12 @@ func (b *builder) product(name string, x *Value, p *Param) *Value {
 		b.columns[x] = image
 	}
 	p.Shape, p.Axis = []int{n, k, 1, 1}, 0
-	y := b.node("Conv", name, []int{1, n, 1, s}, image, b.param(Weight, p)).Out
+	y := b.node("Conv", name, []int{1, n, 1, s}, image, b.param(weight, p)).Out
 	return b.reshape(name+".flat", b.transpose(name+".lines", y, 0, 3, 2, 1), 1, s, n)
 }
 
 // mlp is down(act(gate·x) ⊙ up·x).
-func (b *builder) mlp(i int, l *block, x *Value) *Value {
+func (b *builder) mlp(i int, l *block, x *value) *value {
 	up := b.linear(in(i, "up"), x, l.up, 1)
 	gate := b.linear(in(i, "gate"), x, l.gate, 1)
 	act := b.activation(in(i, "act"), gate)
@@ -179,7 +179,7 @@ func (b *builder) mlp(i int, l *block, x *Value) *Value {
 }
 
 // activation is the function of the MLP.
-func (b *builder) activation(name string, x *Value) *Value {
+func (b *builder) activation(name string, x *value) *value {
 	if b.Model.Activation == hf.SiLU {
 		return b.silu(name, x)
 	}
@@ -188,18 +188,18 @@ func (b *builder) activation(name string, x *Value) *Value {
 	return n.Out
 }
 
-func (b *builder) silu(name string, x *Value) *Value {
-	return b.binary("Mul", name, b.fixed("Sigmoid", name+".sigmoid", Unit, x).Out, x)
+func (b *builder) silu(name string, x *value) *value {
+	return b.binary("Mul", name, b.fixed("Sigmoid", name+".sigmoid", unitGrid, x).Out, x)
 }
 
 // cap is c·tanh(x), for what is divided by c already.
-func (b *builder) cap(name string, x *Value, c float32) *Value {
-	t := b.fixed("Tanh", name+".tanh", Signed, x).Out
-	return b.binary("Mul", name, t, b.param(Constant, &Param{Name: name + ".cap", Shape: []int{1}, Values: []float32{c}}))
+func (b *builder) cap(name string, x *value, c float32) *value {
+	t := b.fixed("Tanh", name+".tanh", signedGrid, x).Out
+	return b.binary("Mul", name, t, b.param(constant, &param{Name: name + ".cap", Shape: []int{1}, Values: []float32{c}}))
 }
 
 // head is the last norm and the matrix of the vocabulary, in parts.
-func (b *builder) head(x *Value) {
+func (b *builder) head(x *value) {
 	m := b.Model
 	x = b.norm("final_norm", x, m.final, 1)
 	fold := m.LogitScale
@@ -211,7 +211,7 @@ func (b *builder) head(x *Value) {
 		per = max(headBytes/m.head.k, 1)
 	}
 	parts := (m.Vocab + per - 1) / per
-	var list []*Value
+	var list []*value
 	for i := range parts {
 		from, to := i*m.Vocab/parts, (i+1)*m.Vocab/parts
 		name := "head"
@@ -219,7 +219,7 @@ func (b *builder) head(x *Value) {
 			name = fmt.Sprintf("head.%d", i)
 		}
 		w := matrix{t: m.head.t, row: from, n: to - from, k: m.head.k}
-		y := b.product(name, x, &Param{Name: name + ".weight", Shape: []int{w.k, w.n}, Axis: 1, Fold: fold, from: w, Output: true})
+		y := b.product(name, x, &param{Name: name + ".weight", Shape: []int{w.k, w.n}, Axis: 1, Fold: fold, from: w, Output: true})
 		list = append(list, y)
 	}
 	y := b.concat("head.all", 2, list...)

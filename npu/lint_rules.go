@@ -188,7 +188,7 @@ func (l *linter) grids(n *onnx.Node, in []*grid, out *grid) {
 
 // fixed: the NPU has its own grids behind these functions, whatever the file says.
 func (l *linter) fixed(n *onnx.Node, out *grid) {
-	class := map[string]Class{"Sigmoid": Unit, "Tanh": Signed}
+	class := map[string]valueClass{"Sigmoid": unitGrid, "Tanh": signedGrid}
 	c, ok := class[n.Op]
 	if !ok || len(out.scales) != 1 {
 		return

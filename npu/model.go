@@ -157,7 +157,7 @@ func (m *Model) read(t *hf.Tensor, d safetensors.DType, v []float32, at int64) e
 }
 
 // rows reads rows of a matrix, k elements each, into w, whose rows are ld apart.
-func (m *Model) rows(p *Param, w []float32, ld, row, n int) error {
+func (m *Model) rows(p *param, w []float32, ld, row, n int) error {
 	x, _ := m.set.Lookup(p.from.t.Source)
 	flat := make([]float32, n*p.from.k)
 	if err := m.read(p.from.t, x.DType, flat, int64(p.from.row+row)*int64(p.from.k)); err != nil {

@@ -8,8 +8,8 @@ import (
 // bins is the number of bins of a histogram: over [-2^e, 2^e), for an exponent that grows with what is seen.
 const bins = 4096
 
-// Range is what was seen of a tensor.
-type Range struct {
+// observed is what was seen of a tensor.
+type observed struct {
 	Lo, Hi float64
 	Count  int64
 
@@ -18,7 +18,7 @@ type Range struct {
 }
 
 // see adds values that are above floor.
-func (r *Range) see(x []float32, floor float32) {
+func (r *observed) see(x []float32, floor float32) {
 	for _, v := range x {
 		if v <= floor {
 			continue
@@ -36,7 +36,7 @@ func (r *Range) see(x []float32, floor float32) {
 }
 
 // count puts a value into its bin.
-func (r *Range) count(f float64) {
+func (r *observed) count(f float64) {
 	for f >= math.Ldexp(1, r.exponent) || f < -math.Ldexp(1, r.exponent) {
 		r.widen()
 	}
@@ -45,7 +45,7 @@ func (r *Range) count(f float64) {
 }
 
 // widen doubles the histogram's range.
-func (r *Range) widen() {
+func (r *observed) widen() {
 	next := make([]int64, bins)
 	for i, n := range r.counts {
 		next[bins/4+i/2] += n
@@ -54,7 +54,7 @@ func (r *Range) widen() {
 }
 
 // merge adds what another lane saw.
-func (r *Range) merge(o *Range) {
+func (r *observed) merge(o *observed) {
 	if o.Count == 0 {
 		return
 	}
@@ -77,12 +77,12 @@ func (r *Range) merge(o *Range) {
 }
 
 // center is the middle of a bin.
-func (r *Range) center(i int) float64 {
+func (r *observed) center(i int) float64 {
 	return float64((float64(i-bins/2) + 0.5) * math.Ldexp(2.0/bins, r.exponent))
 }
 
 // percentile is the range without the share of values that lies outside on either side.
-func (r *Range) percentile(share float64) (lo, hi float64) {
+func (r *observed) percentile(share float64) (lo, hi float64) {
 	edge := math.Ldexp(1.0/bins, r.exponent) // half a bin
 	lo, hi = r.Lo, r.Hi
 	left := int64(share * float64(r.Count) / 2)
@@ -105,7 +105,7 @@ func (r *Range) percentile(share float64) (lo, hi float64) {
 
 // leastError is the part of the range that has the least mean square error on a grid of so many steps: of rounding inside,
 // of clipping outside.
-func (r *Range) leastError(steps float64) (lo, hi float64) {
+func (r *observed) leastError(steps float64) (lo, hi float64) {
 	best := math.Inf(1)
 	for i := range 80 {
 		f := 1 - float64(i)/100
@@ -141,7 +141,7 @@ var RangeMethods = []string{"minmax", "percentile", "mse"}
 func (r *RangeRule) histogram() bool { return r.Method != "minmax" }
 
 // choose returns the ends of the grid.
-func (r *RangeRule) choose(x *Range, d DType) (lo, hi float64) {
+func (r *RangeRule) choose(x *observed, d DType) (lo, hi float64) {
 	lo, hi = x.Lo, x.Hi
 	switch r.Method {
 	case "percentile":
@@ -157,7 +157,7 @@ func (r *RangeRule) choose(x *Range, d DType) (lo, hi float64) {
 }
 
 // A value with the mask added: keys that are not seen do not count, and may be clipped.
-func isMasked(v *Value) bool { return strings.HasSuffix(v.Name, ".masked") }
+func isMasked(v *value) bool { return strings.HasSuffix(v.Name, ".masked") }
 
 // maskMargin is how far below every score that is seen the range of masked scores ends: e^-24 times a context of a million
 // is less than a step of the softmax.

@@ -8,13 +8,13 @@ import (
 // A thousand values of -1 to 1 and one of 100: the extremes are all of it, a percentile of 0.5 % leaves the one out, and the
 // least error on 15 steps is made with half of the range, on 65535 steps with all of it.
 func TestRanges(t *testing.T) {
-	r := &Range{counts: make([]int64, bins), exponent: -20}
+	r := &observed{counts: make([]int64, bins), exponent: -20}
 	var x []float32
 	for i := range 2001 {
 		x = append(x, float32(i-1000)/1000)
 	}
 	r.see(x, float32(math.Inf(-1)))
-	other := &Range{counts: make([]int64, bins), exponent: -20}
+	other := &observed{counts: make([]int64, bins), exponent: -20}
 	other.see([]float32{100, -1e4}, farBelow/2)
 	r.merge(other)
 	if r.Count != 2002 || r.Lo != -1 || r.Hi != 100 {

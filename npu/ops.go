@@ -17,7 +17,7 @@ const (
 
 // compute sets dst to what a node makes of its inputs, in float32. Products with weights are not among the nodes that it knows (lanes.go).
 // But for inOrder, sums run in the order of the elements, and products are rounded first.
-func compute(n *Node, dst []float32, in [][]float32, how arithmetic) {
+func compute(n *node, dst []float32, in [][]float32, how arithmetic) {
 	x, ordered := in[0], how == inOrder
 	switch n.Op {
 	case "Convert", "Reshape":
@@ -125,7 +125,7 @@ func unit(dst, x []float32, w int, eps float32) {
 
 // multiply is MatMul of activations: matrices over the last two axes, those of b used for all of a that have the same place
 // in the first axis.
-func multiply(n *Node, dst, a, b []float32, ordered bool) {
+func multiply(n *node, dst, a, b []float32, ordered bool) {
 	sa, sb := n.In[0].Shape, n.In[1].Shape
 	rows, k, cols := sa[len(sa)-2], sa[len(sa)-1], sb[len(sb)-1]
 	if ordered {
@@ -150,7 +150,7 @@ func multiply(n *Node, dst, a, b []float32, ordered bool) {
 }
 
 // broadcast runs f over the last axis. Shapes are aligned at their ends; an axis of 1 is repeated.
-func broadcast(n *Node, dst, a, b []float32, f func(d, a, b []float32)) {
+func broadcast(n *node, dst, a, b []float32, f func(d, a, b []float32)) {
 	shape := n.Out.Shape
 	w := shape[len(shape)-1]
 	sa, sb := strides(n.In[0].Shape, shape), strides(n.In[1].Shape, shape)
@@ -200,7 +200,7 @@ func advance(at, shape []int) {
 	}
 }
 
-func transpose(n *Node, dst, x []float32) {
+func transpose(n *node, dst, x []float32) {
 	from := strides(n.In[0].Shape, n.In[0].Shape)
 	shape := n.Out.Shape
 	step := make([]int, len(shape))
@@ -226,7 +226,7 @@ func transpose(n *Node, dst, x []float32) {
 	}
 }
 
-func concat(n *Node, dst []float32, in [][]float32) {
+func concat(n *node, dst []float32, in [][]float32) {
 	inner := 1
 	for _, d := range n.Out.Shape[n.Axis+1:] {
 		inner *= d

@@ -36,11 +36,11 @@ func TestOrder(t *testing.T) {
 	x := spread(4096, 1, 4)
 	for _, c := range []struct {
 		name string
-		node Node
+		node node
 		want uint32
 	}{
-		{"sigmoid", Node{Op: "Sigmoid"}, 0x364f95a6}, {"tanh", Node{Op: "Tanh"}, 0x3057a1ad},
-		{"gelu", Node{Op: "Gelu"}, 0x3a9d61ea}, {"gelu by tanh", Node{Op: "Gelu", Tanh: true}, 0xe0e6aa34},
+		{"sigmoid", node{Op: "Sigmoid"}, 0x364f95a6}, {"tanh", node{Op: "Tanh"}, 0x3057a1ad},
+		{"gelu", node{Op: "Gelu"}, 0x3a9d61ea}, {"gelu by tanh", node{Op: "Gelu", Tanh: true}, 0xe0e6aa34},
 	} {
 		y := make([]float32, len(x))
 		compute(&c.node, y, [][]float32{x}, inOrder)
@@ -79,8 +79,8 @@ func TestProducts(t *testing.T) {
 		x := make([]float32, len(image)) // [tokens, k]
 		turn(x, image, k, tokens)
 		ld := k
-		p := &pass{graph: &Graph{Tokens: tokens}}
-		node := &Node{Op: "Conv", In: []*Value{nil, {Param: &Param{from: matrix{n: channels, k: k}}}}}
+		p := &pass{graph: &graph{Tokens: tokens}}
+		node := &node{Op: "Conv", In: []*value{nil, {Param: &param{from: matrix{n: channels, k: k}}}}}
 		y := make([]float32, channels*tokens)
 		p.inOrder(node, y, x, w, turnStrip(w, channels, ld, k), channels, tokens, ld)
 		image = make([]float32, len(y))

@@ -1,7 +1,7 @@
 package npu
 
-// Param is a weight or a constant of a graph. Both graphs of a model have the same, so that they share one file.
-type Param struct {
+// param is a weight or a constant of a graph. Both graphs of a model have the same, so that they share one file.
+type param struct {
 	Name  string
 	Shape []int // in the file: a matrix [in, out], for a convolution [out, in, 1, 1], or the vector's
 
@@ -16,8 +16,8 @@ type Param struct {
 	Values []float32
 }
 
-// Bytes returns the size of a matrix of so many bits in the file, its scales included.
-func (p *Param) Bytes(bits int) int64 {
+// bytes returns the size of a matrix of so many bits in the file, its scales included.
+func (p *param) bytes(bits int) int64 {
 	n, k := int64(p.from.n), int64(p.from.k)
 	if p.Table {
 		return n * k * int64(bits) / 8

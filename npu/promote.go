@@ -3,7 +3,6 @@ package npu
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math"
 	"slices"
 )
@@ -16,25 +15,28 @@ type Cost struct {
 	Share float64 `json:"share"` // of the noise of all together
 }
 
+// MatrixKind is the Kind of matrices.
+const MatrixKind = "matrix"
+
 // together is how many variants run beside one another.
 const together = 12
 
-// Sensitivity quantizes one tensor after the other and returns them, the most expensive first.
-func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantizer) ([]Cost, error) {
-	g := NewGraph(m, "sensitivity", o, o.Prefill)
+// Sensitivity quantizes one tensor after the other, of these kinds or, without any, of all, and returns them, the most expensive first.
+func (t *Test) Sensitivity(ctx context.Context, m *Model, o Options, q *Quantizer, kinds ...string) ([]Cost, error) {
+	g := newGraph(m, "sensitivity", o, o.Prefill)
 	var list []Cost
 	known := map[string]bool{}
 	for _, v := range g.values {
 		name, kind := v.Enc, "activation"
 		switch {
-		case v.Kind == Weight:
-			name, kind = v.Param.Name, "matrix"
-		case v.Kind == Constant:
+		case v.Kind == weight:
+			name, kind = v.Param.Name, MatrixKind
+		case v.Kind == constant:
 			kind = "constant"
-		case v.Class == Cached:
+		case v.Class == cached:
 			kind = "cache"
 		}
-		if name != "" && !known[name] {
+		if name != "" && !known[name] && (kinds == nil || slices.Contains(kinds, kind)) {
 			known[name] = true
 			list = append(list, Cost{Name: name, Kind: kind})
 		}
@@ -99,7 +101,7 @@ func (q *Quantizer) Promote(m *Model, o Options, costs []Cost) []string {
 				q.Raised[c.Name] = 2 * q.bits(p)
 				names = append(names, c.Name)
 			}
-		case c.Kind == "cache":
+		case q.canRaise(m, o, c.Name):
 			names = append(names, q.raiseCache(m, c.Name)...)
 		}
 	}
@@ -107,162 +109,34 @@ func (q *Quantizer) Promote(m *Model, o Options, costs []Cost) []string {
 }
 
 // matrices are those that can have more bits, by name, and all of their bytes.
-func (q *Quantizer) matrices(m *Model, o Options) (weights map[string]*Param, all int64) {
-	weights = map[string]*Param{}
-	for _, v := range NewGraph(m, "promotion", o, 1).values {
-		if v.Kind == Weight && !v.Param.Table {
+func (q *Quantizer) matrices(m *Model, o Options) (weights map[string]*param, all int64) {
+	weights = map[string]*param{}
+	for _, v := range newGraph(m, "promotion", o, 1).values {
+		if v.Kind == weight && !v.Param.Table {
 			weights[v.Param.Name] = v.Param
-			all += v.Param.Bytes(q.bits(v.Param))
+			all += v.Param.bytes(q.bits(v.Param))
 		}
 	}
 	return weights, all
 }
 
+// WeightBytes is the size of all matrices, which a decoding step reads.
+func (q *Quantizer) WeightBytes(m *Model, o Options) int64 {
+	_, all := q.matrices(m, o)
+	return all
+}
+
 // growth is how many bytes twice the bits of a matrix take.
-func (q *Quantizer) growth(p *Param) int64 { return p.Bytes(2*q.bits(p)) - p.Bytes(q.bits(p)) }
+func (q *Quantizer) growth(p *param) int64 { return p.bytes(2*q.bits(p)) - p.bytes(q.bits(p)) }
 
-// Promotion gives more bits step by step.
-type Promotion struct {
-	q       *Quantizer
-	model   *Model
-	options Options
-	costs   []Cost
-	weights map[string]*Param
-	noise   map[string]float64 // of a tensor alone, as a share of the logits' energy, with the bits that it has now
-	sum     float64
-	steps   []step // the matrices that were raised
-}
-
-// step is twice the bits for a matrix.
-type step struct {
-	name  string
-	bits  int     // before
-	bytes int64   // more than before
-	noise float64 // less than before, alone
-}
-
-// NewPromotion begins with what every tensor costs.
-func (q *Quantizer) NewPromotion(m *Model, o Options, costs []Cost) *Promotion {
-	p := &Promotion{q: q, model: m, options: o, costs: costs, noise: map[string]float64{}}
-	p.weights, _ = q.matrices(m, o)
-	for _, c := range costs {
-		p.noise[c.Name] = share(c.SQNR)
-		p.sum += p.noise[c.Name]
-	}
-	return p
-}
-
-// share is noise as a share of the signal.
-func share(ratio Decibel) float64 { return math.Pow(10, -float64(ratio)/10) }
-
-// To gives matrices and caches twice the bits, and again, where that takes most noise off for a byte, until the noise of all tensors,
-// each as large as it is alone, is so many dB below the logits, or nothing is left to be raised, which it reports.
-func (p *Promotion) To(target Decibel) (more bool) {
-	for most := share(target); p.sum > most; {
-		best, gain := "", 0.0
-		for _, c := range p.costs {
-			w, bytes := p.weights[c.Name], 1.0
-			switch {
-			case w != nil && p.q.bits(w) < 16:
-				bytes = float64(p.q.growth(w))
-			case c.Kind != "cache" || p.q.raised(p.model, c.Name):
-				continue
-			}
-			if g := p.noise[c.Name] / bytes; g > gain {
-				best, gain = c.Name, g
-			}
-		}
-		if best == "" {
-			return false
-		}
-		w, bits := p.weights[best], 8
-		if w != nil {
-			bits = p.q.bits(w)
-		}
-		left := math.Ldexp(p.noise[best], -2*bits) // a step is 2^bits times smaller
-		if w != nil {
-			p.steps = append(p.steps, step{best, bits, p.q.growth(w), p.noise[best] - left})
-			p.q.Raised[best] = 2 * bits
-		} else {
-			p.q.raiseCache(p.model, best)
-		}
-		p.sum += left - p.noise[best]
-		p.noise[best] = left
-	}
-	return true
-}
-
-// certain is how many standard errors lie between what is measured and what is relied on.
-const certain = 2
-
-// Reach gives bits as To does until a test measures the target, for prompts and for single tokens, and so much more that another text
-// of so many sequences has it, too; then it takes bits back where they are not needed, the largest matrices first. It returns all
-// that was raised.
-func (p *Promotion) Reach(ctx context.Context, t *Test, target Decibel, sequences int) ([]string, error) {
-	wider := Decibel(certain * math.Sqrt(1+float64(len(t.Sequences))/float64(sequences)))
-	// spare is how many dB there are more than is wanted, and the noise that may be added.
-	spare := func() (dB Decibel, noise float64, err error) {
-		e, err := t.Evaluate(ctx, p.model, p.options, p.q)
-		if err != nil {
-			return 0, 0, err
-		}
-		dB, noise = math.MaxFloat64, math.MaxFloat64
-		for _, f := range []Fidelity{e.Prefill, e.Decode} {
-			most := target + Decibel(wider*f.Error)
-			dB, noise = min(dB, f.SQNR-most), min(noise, share(most)-share(f.SQNR))
-		}
-		return dB, noise, nil
-	}
-	left := 0.0 // the noise that may be added
-	for want, more := target, true; more; {
-		more = p.To(want)
-		dB, noise, err := spare()
-		if err != nil {
-			return nil, err
-		}
-		if left = noise; !(dB < 0) {
-			break
-		}
-		want -= min(dB, -leastStep)
-	}
-	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.noise, b.noise)) })
-	for _, s := range p.steps {
-		if s.noise > notQuite*left || p.q.Raised[s.name] != 2*s.bits {
-			continue
-		}
-		p.q.Raised[s.name] = s.bits
-		dB, noise, err := spare()
-		switch {
-		case err != nil:
-			return nil, err
-		case dB < 0:
-			p.q.Raised[s.name] = 2 * s.bits
-		default:
-			left = noise
-		}
-	}
-	maps.DeleteFunc(p.q.Raised, func(name string, bits int) bool {
-		w := p.weights[name]
-		return w != nil && bits <= p.q.unraised(w)
-	})
-	return slices.Sorted(maps.Keys(p.q.Raised)), nil
-}
-
-// What tensors cost alone does not quite add up: as many dB are asked for at least when some are missing, and as many times the noise
-// that may be added is tried.
-const (
-	leastStep = 0.05
-	notQuite  = 2
-)
-
-// raised reports whether a cache has 16 bits.
-func (q *Quantizer) raised(m *Model, name string) bool {
+// canRaise reports whether a cache has 8 bits and may have 16, which a host that slides all caches alike does not take.
+func (q *Quantizer) canRaise(m *Model, o Options, name string) bool {
 	for i := range m.layers {
 		if name == cacheEnc(i, "key") || name == cacheEnc(i, "value") {
-			return q.kv(i).Bits() == 16
+			return !o.Whole && q.kv(i).Bits() == 8
 		}
 	}
-	return true
+	return false
 }
 
 // raiseCache keeps both keys and values of a layer in 16 bits, and returns the names of what was raised for that.

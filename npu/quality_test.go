@@ -118,6 +118,13 @@ func TestPromote(t *testing.T) {
 	if after := measure(); after < before+0.3 {
 		t.Errorf("%.2f dB became %.2f dB by %v", before, after, names)
 	}
+	key := []Cost{{Name: cacheEnc(1, "key"), Kind: "cache", Share: 1}}
+	if names := q.Promote(m, Options{Context: 24, Prefill: 8, Whole: true}, key); names != nil {
+		t.Errorf("%v for a host that slides caches of uint8", names)
+	}
+	if names := q.Promote(m, o, key); len(names) != 1 || names[0] != "kv.1" {
+		t.Errorf("%v for keys", names)
+	}
 }
 
 // A figure that 8-bit weights miss is reached with 16 bits for some of them, by way of what they cost alone: on the text that is
@@ -140,12 +147,12 @@ func TestPromotionTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := q.NewPromotion(m, o, costs)
-	if p.To(20); len(q.Raised) != 0 {
+	if p.to(20, math.MaxInt64); len(q.Raised) != 0 {
 		t.Errorf("20 dB are there already, raised for them: %v", q.Raised)
 	}
-	names, err := p.Reach(t.Context(), test, 40, 3)
-	if err != nil {
-		t.Fatal(err)
+	names, reached, err := p.Reach(t.Context(), test, Goal{SQNR: 40}, 3)
+	if err != nil || !reached {
+		t.Fatalf("40 dB: %t, %v", reached, err)
 	}
 	if len(names) == 0 || len(names) != len(q.Raised) || len(names) == len(p.weights)+m.Layers {
 		t.Errorf("raised for 40 dB: %v", names)
@@ -158,8 +165,93 @@ func TestPromotionTo(t *testing.T) {
 	if least := min(sure(e.Prefill), sure(e.Decode)); least < 40 || least > 43 {
 		t.Errorf("%.2f dB are certain, want 40: %+v, %+v", least, e.Prefill, e.Decode)
 	}
-	if names, err = p.Reach(t.Context(), test, 99, 3); err != nil || len(names) != len(p.weights)+m.Layers {
+	if names, reached, err = p.Reach(t.Context(), test, Goal{SQNR: 99}, 3); err != nil || reached || len(names) != len(p.weights)+m.Layers {
 		t.Errorf("for a figure that nothing reaches %v are raised, of %d matrices and %d caches: %v", names, len(p.weights), m.Layers, err)
+	}
+}
+
+// Of 1000 tokens 11 change, 9 of 900 and 2 of 100: 989 stay. With a standard error of sqrt(.989·.011/1000) = .0033, times sqrt(2) for another
+// text as long, they are .01566, and .01 are 20·log10(.01/.01566) = -3.90 dB away. 40 dB ± .1 are 40 - 36.9 - 2·sqrt(2)·.1 = 2.817 more than needed.
+func TestGoal(t *testing.T) {
+	e := &Evaluation{Prefill: Fidelity{Tokens: 900, SQNR: 40, Error: 0.1, Top1: 0.99}, Decode: Fidelity{Tokens: 100, SQNR: 41, Top1: 0.98}}
+	if top1, tokens := e.Top1(); math.Abs(top1-0.989) > 1e-9 || tokens != 1000 {
+		t.Errorf("%g of %d tokens", top1, tokens)
+	}
+	for _, c := range []struct {
+		goal        Goal
+		here, there int
+		missed      bool
+		spare       Decibel
+	}{
+		{Goal{36.9, 0}, 8, 8, false, 2.817},
+		{Goal{36.9, 0.99}, 8, 8, true, -3.898},
+		{Goal{36.9, 0.99}, 24, 8, true, 40 - 36.9 - 0.4}, // the other text has 333 tokens, too few for a share
+		{Goal{40.5, 0.98}, 8, 8, true, -0.783},
+	} {
+		f := &frequency{}
+		f.see(e)
+		dB, noise := c.goal.spare(e, f, c.here, c.there)
+		if math.Abs(float64(dB-c.spare)) > 1e-3 || dB > 0 != (noise > 0) || c.goal.Missed(e) != c.missed {
+			t.Errorf("%+v: %.3f dB and %g spare, missed: %t", c.goal, dB, noise, c.goal.Missed(e))
+		}
+	}
+	// Then half the noise, of which no token changed. Both changed 11 of 1000 tokens by 1.5 times the first one's noise, so that the second one changes
+	// .00367, with an error of sqrt(2·.00367·.99633/1000) = .0027 as many as .00637, and .01 are 3.92 dB more.
+	f := &frequency{}
+	f.see(e)
+	e = &Evaluation{Prefill: Fidelity{Tokens: 900, SQNR: 40 + 6.0206, Top1: 1}, Decode: Fidelity{Tokens: 100, SQNR: 41 + 6.0206, Top1: 1}}
+	f.see(e)
+	if dB, _ := (Goal{36.9, 0.99}).spare(e, f, 8, 8); math.Abs(float64(dB-3.92)) > 0.01 {
+		t.Errorf("%.3f dB spare by two measurements", dB)
+	}
+	e.Prefill.Tokens, e.Decode.Tokens = 450, 49
+	if (Goal{36.9, 0.999}).Missed(e) {
+		t.Error("499 tokens decide about a share")
+	}
+}
+
+// Where too many tokens change, more bits are given until they do not, and none where no bits are enough: 16-bit weights change some of 600, too,
+// since random weights make them about as likely as others.
+func TestPromotionTop1(t *testing.T) {
+	m, err := NewModel(open(t, "llama-plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := sequenceOf(15*40, m.Vocab)
+	test := &Test{Decode: 8, Threads: 2}
+	for i := range 15 {
+		test.Sequences = append(test.Sequences, ids[40*i:][:40])
+	}
+	for _, c := range []struct {
+		top1 float64
+		most int // matrices
+	}{{0.985, 14}, {1, 0}} {
+		s, _ := NewScheme("w8a16", "int16")
+		o := Options{Context: 40, Prefill: 32}
+		q, err := Calibrate(t.Context(), m, &o, s, test.Sequences, Calibration{RangeRule: RangeRule{Method: "minmax", Headroom: 2}, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := q.WeightBytes(m, o)
+		costs, err := (&Test{Sequences: test.Sequences[:1], Threads: 2}).Sensitivity(t.Context(), m, o, q, MatrixKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(costs, func(c Cost) bool { return c.Kind != MatrixKind }); i >= 0 || len(costs) != 15 {
+			t.Errorf("%d costs, asked for those of 15 matrices", len(costs))
+		}
+		names, reached, err := q.NewPromotion(m, o, costs).Reach(t.Context(), test, Goal{20, c.top1}, 15)
+		if err != nil || !reached {
+			t.Fatalf("20 dB: %t, %v", reached, err)
+		}
+		e, err := test.Evaluate(t.Context(), m, o, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		top1, _ := e.Top1()
+		if len(names) > c.most || (len(names) == 0) != (c.most == 0) || c.most > 0 && top1 < c.top1 || (q.WeightBytes(m, o) > before) != (len(names) > 0) {
+			t.Errorf("%g of the tokens wanted, %g there with %v", c.top1, top1, names)
+		}
 	}
 }
 

@@ -11,15 +11,15 @@ type Quantizer struct {
 	rounded   map[rounding]*rounded  // matrices that were rounded with error feedback
 	only      func(name string) bool // what is quantized; nil: everything
 	mu        sync.Mutex
-	constants map[*Param][]float32
+	constants map[*param][]float32
 }
 
 // encoding returns the grid of a value.
-func (q *Quantizer) encoding(v *Value) Encoding {
+func (q *Quantizer) encoding(v *value) Encoding {
 	switch {
-	case v.Class == Unit || v.Class == Share || v.Class == Signed:
+	case v.Class == unitGrid || v.Class == shareGrid || v.Class == signedGrid:
 		return fixed(v.Class, q.act())
-	case v.Kind == Constant && v.Enc == v.Name:
+	case v.Kind == constant && v.Enc == v.Name:
 		lo, hi := extremes(v.Param.Values)
 		return Asymmetric(q.act(), lo, hi)
 	}
@@ -27,14 +27,14 @@ func (q *Quantizer) encoding(v *Value) Encoding {
 }
 
 // round puts values on the grid of a tensor.
-func (q *Quantizer) round(v *Value, x []float32) {
+func (q *Quantizer) round(v *value, x []float32) {
 	if q.only == nil || q.only(v.Enc) {
 		q.encoding(v).Round(x)
 	}
 }
 
 // weight returns the bits of a matrix, 0 where it stays in float.
-func (q *Quantizer) weight(v *Value) int {
+func (q *Quantizer) weight(v *value) int {
 	if q.only != nil && !q.only(v.Param.Name) {
 		return 0
 	}
@@ -42,14 +42,14 @@ func (q *Quantizer) weight(v *Value) int {
 }
 
 // constant returns a vector on its grid.
-func (q *Quantizer) constant(v *Value) []float32 {
+func (q *Quantizer) constant(v *value) []float32 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if x := q.constants[v.Param]; x != nil {
 		return x
 	}
 	if q.constants == nil {
-		q.constants = map[*Param][]float32{}
+		q.constants = map[*param][]float32{}
 	}
 	x := append([]float32(nil), v.Param.Values...)
 	q.round(v, x)

@@ -28,8 +28,8 @@ var schemes = map[string]Scheme{
 // Schemes lists the names that NewScheme knows.
 func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
 
-// Caches maps the names of the command line to types of keys and values.
-var Caches = map[string]DType{"uint8": Uint8, "int16": Int16}
+// caches maps the names of the command line to types of keys and values.
+var caches = map[string]DType{"uint8": Uint8, "int16": Int16}
 
 // NewScheme returns a scheme by its name, with a type for keys and values.
 func NewScheme(name, kv string) (Scheme, error) {
@@ -38,8 +38,8 @@ func NewScheme(name, kv string) (Scheme, error) {
 		return s, fmt.Errorf("scheme %q: want %s", name, strings.Join(Schemes(), ", "))
 	}
 	s.Name, s.Raised = name, map[string]int{}
-	if s.KV, ok = Caches[kv]; !ok {
-		return s, fmt.Errorf("keys and values in %q: want %s", kv, strings.Join(slices.Sorted(maps.Keys(Caches)), ", "))
+	if s.KV, ok = caches[kv]; !ok {
+		return s, fmt.Errorf("keys and values in %q: want %s", kv, strings.Join(slices.Sorted(maps.Keys(caches)), ", "))
 	}
 	return s, nil
 }
@@ -53,10 +53,10 @@ func (s *Scheme) act() DType {
 }
 
 // bits is how many a matrix has.
-func (s *Scheme) bits(p *Param) int { return max(s.unraised(p), s.Raised[p.Name]) }
+func (s *Scheme) bits(p *param) int { return max(s.unraised(p), s.Raised[p.Name]) }
 
 // unraised is how many it has if it was not raised.
-func (s *Scheme) unraised(p *Param) int {
+func (s *Scheme) unraised(p *param) int {
 	if p.Output {
 		return s.Head
 	}

@@ -2,17 +2,17 @@ package npu
 
 import "slices"
 
-// Split cuts a graph into parts of about as many bytes of weights each, between layers. What goes from one to the next is the
+// split cuts a graph into parts of about as many bytes of weights each, between layers. What goes from one to the next is the
 // residual stream, as codes.
-func (g *Graph) Split(parts int, bytes func(p *Param) int64) []*Graph {
+func (g *graph) split(parts int, bytes func(p *param) int64) []*graph {
 	if parts < 2 {
-		return []*Graph{g}
+		return []*graph{g}
 	}
 	layers := g.Model.Layers
 	size, all := make([]int64, layers+2), int64(0) // of what comes before, of the layers, and of the head
 	for _, n := range g.Nodes {
 		for _, v := range n.In {
-			if v.Kind == Weight {
+			if v.Kind == weight {
 				size[n.Layer+1] += bytes(v.Param)
 				all += bytes(v.Param)
 			}
@@ -23,10 +23,10 @@ func (g *Graph) Split(parts int, bytes func(p *Param) int64) []*Graph {
 		part[i] = min(int((sum+s/2)*int64(parts)/max(all, 1)), parts-1)
 		sum += s
 	}
-	var list []*Graph
-	made := map[*Value]int{}
+	var list []*graph
+	made := map[*value]int{}
 	for p := range parts {
-		x := &Graph{Name: g.Name, Tokens: g.Tokens, Context: g.Context, Model: g.Model, length: g.length}
+		x := &graph{Name: g.Name, Tokens: g.Tokens, Context: g.Context, Model: g.Model, length: g.length}
 		for _, n := range g.Nodes {
 			if part[n.Layer+1] != p {
 				continue
@@ -35,7 +35,7 @@ func (g *Graph) Split(parts int, bytes func(p *Param) int64) []*Graph {
 			made[n.Out] = p
 			for _, v := range n.In {
 				from, computed := made[v]
-				if (v.Kind == Fed || computed && from != p) && !slices.Contains(x.Inputs, v) {
+				if (v.Kind == fed || computed && from != p) && !slices.Contains(x.Inputs, v) {
 					x.Inputs = append(x.Inputs, v)
 				}
 				if computed && from != p && v.Out == "" {

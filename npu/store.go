@@ -13,16 +13,16 @@ import (
 	"nibble/npu/onnx"
 )
 
-// Store is the plan of the file with the weights that all graphs of an export share: where everything is, before any of it
+// store is the plan of the file with the weights that all graphs of an export share: where everything is, before any of it
 // is made.
-type Store struct {
+type store struct {
 	File    string
 	Size    int64
 	Weights int64 // bytes of the matrices that a token needs, their scales included
 
 	model  *Model
 	q      *Quantizer // nil: weights are float32
-	params []*Value
+	params []*value
 	losses []Loss                    // of the matrices that were written
 	scales map[string][]float32      // of their output channels
 	places map[string]*onnx.External // by tensor
@@ -35,14 +35,14 @@ const (
 	inline    = 1 << 10 // bytes from which a constant goes into the file
 )
 
-// NewStore plans the file for the weights of a graph.
-func NewStore(g *Graph, q *Quantizer, file string) *Store {
-	s := &Store{File: file, model: g.Model, q: q, places: map[string]*onnx.External{}, scales: map[string][]float32{}}
+// newStore plans the file for the weights of a graph.
+func newStore(g *graph, q *Quantizer, file string) *store {
+	s := &store{File: file, model: g.Model, q: q, places: map[string]*onnx.External{}, scales: map[string][]float32{}}
 	for _, v := range g.values {
 		switch {
-		case v.Kind == Constant && s.elementBits(v)*len(v.Param.Values)/8 >= inline:
+		case v.Kind == constant && s.elementBits(v)*len(v.Param.Values)/8 >= inline:
 			s.place(v.Param.Name, int64(s.elementBits(v)*len(v.Param.Values)/8))
-		case v.Kind == Weight:
+		case v.Kind == weight:
 			w := v.Param.from
 			n := (int64(w.n)*int64(w.k)*int64(s.elementBits(v)) + 7) / 8
 			s.place(v.Param.Name, n)
@@ -62,18 +62,18 @@ func NewStore(g *Graph, q *Quantizer, file string) *Store {
 }
 
 // elementBits is the size of an element of a parameter in the file.
-func (s *Store) elementBits(v *Value) int {
+func (s *store) elementBits(v *value) int {
 	switch {
 	case s.q == nil:
 		return 32
-	case v.Kind == Constant || v.Param.Table:
+	case v.Kind == constant || v.Param.Table:
 		return s.q.act().Bits()
 	}
 	return s.q.bits(v.Param)
 }
 
 // place gives a tensor its place.
-func (s *Store) place(name string, n int64) {
+func (s *store) place(name string, n int64) {
 	align := int64(page)
 	if n >= largePage {
 		align = largePage
@@ -83,15 +83,15 @@ func (s *Store) place(name string, n int64) {
 	s.Size = at + n
 }
 
-// Write makes the file, a matrix at a time.
-func (s *Store) Write(w io.WriterAt, threads int, progress func(done, all int)) error {
+// write makes the file, a matrix at a time.
+func (s *store) write(w io.WriterAt, threads int, progress func(done, all int)) error {
 	for i, v := range s.params {
 		if progress != nil {
 			progress(i, len(s.params))
 		}
 		var err error
 		switch {
-		case v.Kind == Constant:
+		case v.Kind == constant:
 			_, err = w.WriteAt(s.vector(v), s.places[v.Param.Name].Offset)
 		case v.Param.Table:
 			err = s.table(w, v)
@@ -106,7 +106,7 @@ func (s *Store) Write(w io.WriterAt, threads int, progress func(done, all int)) 
 }
 
 // vector is a constant as it is stored.
-func (s *Store) vector(v *Value) []byte {
+func (s *store) vector(v *value) []byte {
 	if s.q == nil {
 		return floatBytes(v.Param.Values)
 	}
@@ -135,7 +135,7 @@ func floatBytes(v []float32) []byte {
 }
 
 // table writes the embedding, as floats or on the grid of activations.
-func (s *Store) table(w io.WriterAt, v *Value) error {
+func (s *store) table(w io.WriterAt, v *value) error {
 	p := v.Param
 	at := s.places[p.Name].Offset
 	row := make([]float32, p.from.k)
@@ -163,7 +163,7 @@ func (s *Store) table(w io.WriterAt, v *Value) error {
 }
 
 // matrix writes a matrix, transposed for MatMul, and the scales of its output channels.
-func (s *Store) matrix(w io.WriterAt, v *Value, threads int) error {
+func (s *store) matrix(w io.WriterAt, v *value, threads int) error {
 	p := v.Param
 	n, k := p.from.n, p.from.k
 	bits := s.elementBits(v)

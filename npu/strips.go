@@ -12,7 +12,7 @@ import (
 const stripRows = 64
 
 // strips multiplies strip by strip.
-func (p *pass) strips(node *Node, xs, ys [][]float32, rows int) error {
+func (p *pass) strips(node *node, xs, ys [][]float32, rows int) error {
 	weight := node.In[1]
 	w := weight.Param
 	k, cols := w.from.k, w.from.n
@@ -70,7 +70,7 @@ func turnStrip(strip []float32, n, ld, k int) []float32 {
 }
 
 // inOrder multiplies rows of x by a strip of n rows.
-func (p *pass) inOrder(node *Node, y, x, strip, turned []float32, n, rows, ld int) {
+func (p *pass) inOrder(node *node, y, x, strip, turned []float32, n, rows, ld int) {
 	w := node.In[1].Param
 	k, cols, across := w.from.k, w.from.n, w.from.n
 	single := p.graph.Tokens == 1

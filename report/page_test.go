@@ -43,7 +43,7 @@ func full(text string) *Report {
 		Text:   &Text{text, 100, 4, 4, 25, text, text},
 		Builds: []*Build{build(text, 4.5, 0.01), build("other"+text, 6, 0.02)},
 		Exports: []*Export{{Name: text, Tool: text, Model: text, Arch: text, Scheme: text, KV: text, Text: text, Ranges: npu.RangeRule{Method: text},
-			SQNR: map[string]float64{text: 40}, Promoted: []string{text}, Layers: []npu.Loss{{Name: text, SQNR: 30}, {Name: text, SQNR: 31}},
+			SQNR: map[string]float64{text: 40}, Promoted: []string{text}, Notes: []string{text}, Layers: []npu.Loss{{Name: text, SQNR: 30}, {Name: text, SQNR: 31}},
 			Tensors: []npu.Tensor{{Loss: npu.Loss{Name: text, SQNR: 50}, Type: text, Lo: -3, Hi: 500, Elements: 10, Clipped: 0.1}}, Files: []npu.File{{Name: text, Bytes: 3}}}},
 		Speed: []*Speed{{text, &bench.Report{CPU: text, Kernel: text, Model: text, Activations: text, KV: text, Tests: []*bench.Result{{Name: text, Threads: 2, Median: 5, Read: 1}}}}}}
 	r.Judge()

@@ -195,6 +195,8 @@ func ParseExport(file string, raw []byte) (*Export, error) {
 	c.count("figures", len(x.SQNR), mostTests)
 	c.text("head", x.Tool, x.Model, x.Arch, x.Scheme, x.KV, x.Text, x.Ranges.Method)
 	c.text("promoted", x.Promoted...)
+	c.count("notes", len(x.Notes), mostItems)
+	c.text("notes", x.Notes...)
 	c.size("head", x.Parameters, x.Weights, int64(x.Context), int64(x.Pieces))
 	c.figure("ranges", x.Ranges.Headroom, x.Ranges.Share)
 	for name, v := range x.SQNR {

@@ -162,6 +162,7 @@ type Export struct {
 	SQNR       map[string]float64 `json:"logits_sqnr_db"`
 	Weights    int64              `json:"weight_bytes_per_step"`
 	Promoted   []string           `json:"promoted,omitempty"`
+	Notes      []string           `json:"notes,omitempty"`
 	Prefill    npu.Fidelity       `json:"prefill"`
 	Decode     npu.Fidelity       `json:"decode"`
 	Layers     []npu.Loss         `json:"layers"`

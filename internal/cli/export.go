@@ -30,7 +30,7 @@ type exportOptions struct {
 	minSQNR                                                             float64
 	graph                                                               npu.Options
 	ranges                                                              npu.RangeRule
-	promoteTo                                                           npu.Decibel // a number for promote; else 0
+	goal                                                                npu.Goal // of a number for promote
 
 	schemes npu.Scheme // of scheme and kv
 }
@@ -48,6 +48,7 @@ arithmetic is then simulated on text that the ranges did not see, so that the lo
 MODEL is a Hugging Face folder, a .safetensors file beside its config.json, or a hub id found in the local cache. Without one
 the built-in demo is exported.`,
 		Example: `  export                                        # the demo, into ./demo-npu-w8a16
+  export --promote none                         # 8-bit weights whatever they cost
   export --scheme w4a16 --promote auto          # 4-bit weights, 8 where they cost most
   export ./Qwen3-0.6B -o ./phone --promote 40   # 16-bit weights where they help most, until the logits have 40 dB
   export ./Qwen3-0.6B -o ./phone --calib wiki.txt --context 2048 --min-sqnr 35
@@ -77,7 +78,7 @@ the built-in demo is exported.`,
 	f.Float64Var(&o.ranges.Headroom, "headroom", 2, "factor on the ranges of 16-bit activations")
 	f.Float64Var(&o.ranges.Share, "percentile", 1e-5, "share of the values that --ranges percentile leaves outside")
 	f.StringVar(&o.rounding, "rounding", "auto", "how weights are rounded: nearest; feedback: so that errors cancel in the outputs of the text, for which a byte a weight is kept in memory; auto: feedback where there is text, and up to 300 million parameters")
-	f.StringVar(&o.promote, "promote", "off", "off; auto: twice the bits for the matrices and caches that cost most, for 10 % more weights at most; a number: for as many as the logits need for this SQNR in dB, prompts and single tokens, on text that is measured for that alone")
+	f.StringVar(&o.promote, "promote", promoteNeeded, fmt.Sprintf("needed: w8a16 gets 16-bit weights where they pay if its logits miss %g dB, or %g %% of the likeliest tokens of a text, up to %d million parameters; none; auto: twice the bits for the matrices and caches that cost most, for 10 %% more weights at most; a number: for as many as the logits need for this SQNR in dB, prompts and single tokens, on text that is measured for that alone", float64(needed.SQNR), 100*needed.Top1, int(mostPromoted/1e6)))
 	f.BoolVar(&o.sensitivity, "sensitivity", false, "quantize every tensor alone and say which costs most")
 	f.Float64Var(&o.minSQNR, "min-sqnr", 30, "least SQNR of the logits in dB, for prompts and for single tokens; less is exit code 4")
 	f.StringVar(&o.style, "style", "qdq", "what is written: qdq; aimet: also the float graph with encodings; genai: the folder of ONNX Runtime GenAI")
@@ -90,7 +91,8 @@ the built-in demo is exported.`,
 // Values of flags.
 const (
 	feedbackRounding = "feedback"
-	promoteOff       = "off"
+	promoteNeeded    = "needed"
+	promoteNone      = "none"
 	promoteAuto      = "auto"
 )
 
@@ -119,9 +121,9 @@ func (o *exportOptions) check() (err error) {
 		}
 	}
 	if dB, err := strconv.ParseFloat(o.promote, 64); err == nil && dB > 0 && dB <= 100 {
-		o.promoteTo = npu.Decibel(dB)
-	} else if o.promote != promoteOff && o.promote != promoteAuto {
-		return usagef("--promote %q: want off, auto, or 0 to 100 dB", o.promote)
+		o.goal.SQNR = npu.Decibel(dB)
+	} else if o.promote != promoteNeeded && o.promote != promoteNone && o.promote != promoteAuto {
+		return usagef("--promote %q: want needed, none, auto, or 0 to 100 dB", o.promote)
 	}
 	if o.kv == "" {
 		o.kv = "int16"
@@ -180,7 +182,7 @@ func (o *exportOptions) fits(m *npu.Model) error {
 	need := func(context int) int64 {
 		g := o.graph
 		g.Context = context
-		return m.Memory(g, o.lanes())
+		return m.Memory(g, o.lanes(m))
 	}
 	if room, known := freeMemory(); known && need(o.graph.Context) > room.bytes {
 		return room.short(need(o.graph.Context), fmt.Sprintf("to simulate a context of %d tokens", o.graph.Context),

@@ -22,11 +22,15 @@ type exporting struct {
 	model  *npu.Model
 	name   string
 	source string // of the text
+	used   int    // sequences of it
 
 	quantizer *npu.Quantizer
 	result    *npu.Evaluation
 	costs     []npu.Cost
 	promoted  []string
+	reached   bool     // the figure that they were raised for
+	before    int64    // bytes of weights without promotion
+	notes     []string // what an export does not reach
 	trace     *npu.Trace
 	export    *npu.Export
 	report    *exportReport
@@ -52,6 +56,7 @@ type exportReport struct {
 	Weights    int64              `json:"weight_bytes_per_step"`
 	Parts      int                `json:"parts"`
 	Promoted   []string           `json:"promoted,omitempty"`
+	Notes      []string           `json:"notes,omitempty"`
 	Clipped    []npu.Tensor       `json:"clipped,omitempty"` // more than the limit
 	Findings   []npu.Finding      `json:"findings,omitempty"`
 	*npu.Evaluation
@@ -65,70 +70,36 @@ const clippedLimit = 1e-4
 
 // prepare finds the ranges and measures what they cost.
 func (x *exporting) prepare() error {
-	ranges, checks, held, err := x.sequences()
+	ranges, held, err := x.sequences()
 	if err != nil {
 		return err
 	}
-	ctx := x.cmd.Context()
-	say := func(what string) (func(done, all int), func()) {
-		show := newCounter(x.cmd, x.quiet, what, 1)
-		return show.reportNodes, show.finish
-	}
-	progress, finish := say("ranges")
-	x.quantizer, err = npu.Calibrate(ctx, x.model, &x.graph, x.schemes, ranges, npu.Calibration{RangeRule: x.ranges, Feedback: x.feedback(), Threads: x.threads, Progress: progress})
-	finish()
+	show := newCounter(x.cmd, x.quiet, "ranges", 1)
+	x.quantizer, err = npu.Calibrate(x.cmd.Context(), x.model, &x.graph, x.schemes, ranges, npu.Calibration{RangeRule: x.ranges, Feedback: x.feedback(), Threads: x.threads, Progress: show.reportNodes})
+	show.finish()
 	if err != nil {
 		return err
 	}
-	if x.sensitivity || x.promote != promoteOff {
-		if err := x.raise(ranges, checks); err != nil {
+	if x.sensitivity || x.promote == promoteAuto || x.goal.SQNR > 0 {
+		if err := x.raise(ranges); err != nil {
 			return err
 		}
 	}
+	if err := x.simulate(held); err != nil {
+		return err
+	}
+	return x.raiseNeeded(held)
+}
+
+// simulate measures what the graphs lose on text that nothing else has seen.
+func (x *exporting) simulate(held [][]int32) (err error) {
 	if x.exportOptions.trace != "" {
 		x.trace = &npu.Trace{Tokens: held[0], Prompt: len(held[0]) - x.text.decode}
 	}
-	progress, finish = say("simulation")
-	t := &npu.Test{Sequences: held, Decode: x.text.decode, Threads: x.threads, Trace: x.trace, Progress: progress}
-	x.result, err = t.Evaluate(ctx, x.model, x.graph, x.quantizer)
-	finish()
-	return err
-}
-
-// sensitivitySequences is on how many sequences sensitivity is measured.
-const sensitivitySequences = 4
-
-// raise measures what every tensor costs, and gives more bits where that is wanted: on text of its own for a figure, and on that of the
-// ranges otherwise.
-func (x *exporting) raise(ranges, checks [][]int32) (err error) {
-	ctx, t := x.cmd.Context(), &npu.Test{Threads: x.threads}
-	text := checks
-	if len(checks) == 0 {
-		text = ranges
-	}
-	for _, ids := range text {
-		if n := x.graph.Prefill; len(ids) >= n && len(t.Sequences) < sensitivitySequences {
-			t.Sequences = append(t.Sequences, ids[:n])
-		}
-	}
-	if len(t.Sequences) == 0 {
-		return inputError(fmt.Errorf("calibration: no sequence has the %d tokens of a prefill", x.graph.Prefill))
-	}
-	show := newCounter(x.cmd, x.quiet, "sensitivity", 1)
-	t.Progress = show.reportNodes
-	x.costs, err = t.Sensitivity(ctx, x.model, x.graph, x.quantizer)
+	show := newCounter(x.cmd, x.quiet, "simulation", 1)
+	t := &npu.Test{Sequences: held, Decode: x.text.decode, Threads: x.threads, Trace: x.trace, Progress: show.reportNodes}
+	x.result, err = t.Evaluate(x.cmd.Context(), x.model, x.graph, x.quantizer)
 	show.finish()
-	switch {
-	case err != nil:
-		return err
-	case x.promote == promoteAuto:
-		x.promoted = x.quantizer.Promote(x.model, x.graph, x.costs)
-	case x.promoteTo > 0:
-		show := newCounter(x.cmd, x.quiet, "promotion", 1)
-		t := &npu.Test{Sequences: checks, Decode: x.text.decode, Threads: x.threads, Progress: show.reportNodes}
-		x.promoted, err = x.quantizer.NewPromotion(x.model, x.graph, x.costs).Reach(ctx, t, x.promoteTo, x.text.holdout)
-		show.finish()
-	}
 	return err
 }
 
@@ -179,7 +150,7 @@ func (x *exporting) write(dir string) error {
 	r := &exportReport{Tool: "nibble export " + version.Number(), Model: x.name, Arch: x.model.Name, Parameters: x.model.Parameters(), Scheme: x.scheme, KV: x.kv,
 		Context: x.graph.Context, Pieces: x.graph.Prefill, Mask: x.quantizer.Hidden, Ropes: x.model.Ropes(x.graph.Context), Step: x.result.Step, Text: x.source, Ranges: x.ranges, Feedback: x.feedback(),
 		SQNR:    map[string]float64{"prefill": float64(x.result.Prefill.SQNR), "decode": float64(x.result.Decode.SQNR)},
-		Weights: e.Weights, Parts: e.Parts, Promoted: x.promoted, Findings: findings, Evaluation: x.result, Matrices: e.Losses, Sensitivity: x.costs}
+		Weights: e.Weights, Parts: e.Parts, Promoted: x.promoted, Notes: x.notes, Findings: findings, Evaluation: x.result, Matrices: e.Losses, Sensitivity: x.costs}
 	for _, t := range x.result.Tensors {
 		if t.Clipped > clippedLimit {
 			r.Clipped = append(r.Clipped, t)
@@ -208,8 +179,8 @@ func (x *exporting) genai(dir string) error {
 func (x *exporting) gate() error {
 	for name, f := range map[string]npu.Fidelity{"prompts": x.result.Prefill, "single tokens": x.result.Decode} {
 		if !(float64(f.SQNR) >= x.minSQNR) {
-			return coded{fmt.Errorf("%s: logits have an SQNR of %.2f dB for %s, less than the %g dB of --min-sqnr; --promote auto, --kv int16 or --scheme w8a16 may help, the report says which tensors cost most",
-				x.out, float64(f.SQNR), name, x.minSQNR), exitGate}
+			return coded{fmt.Errorf("%s: logits have an SQNR of %.2f dB for %s, less than the %g dB of --min-sqnr; --promote %g, --kv int16 or --scheme w8a16 may help, the report says which tensors cost most",
+				x.out, float64(f.SQNR), name, x.minSQNR, x.minSQNR), exitGate}
 		}
 	}
 	return nil
@@ -217,6 +188,7 @@ func (x *exporting) gate() error {
 
 // print states the result.
 func (x *exporting) print() error {
+	notes(x.cmd, x.notes)
 	if x.json {
 		return printJSON(x.cmd, struct {
 			Output string `json:"output"`
@@ -231,8 +203,9 @@ func (x *exporting) print() error {
 	}
 	fmt.Fprintf(w, "%15d  bytes in %d files\n", total, len(x.export.Files))
 	x.printLosses(w)
-	fmt.Fprintf(w, "%s: %s, keys and values %s, context %d, %.2f MB of weights per step, SQNR of the logits %.2f dB (prompts) and %.2f dB (single tokens)\n",
-		x.out, x.scheme, x.kv, x.graph.Context, float64(x.export.Weights)/1e6, float64(x.result.Prefill.SQNR), float64(x.result.Decode.SQNR))
+	top1, _ := x.result.Top1()
+	fmt.Fprintf(w, "%s: %s, keys and values %s, context %d, %.2f MB of weights per step, SQNR of the logits %.2f dB (prompts) and %.2f dB (single tokens), top-1 agreement %.2f %%\n",
+		x.out, x.scheme, x.kv, x.graph.Context, float64(x.export.Weights)/1e6, float64(x.result.Prefill.SQNR), float64(x.result.Decode.SQNR), 100*top1)
 	return nil
 }
 
@@ -246,6 +219,9 @@ func (x *exporting) printLosses(w io.Writer) {
 	}
 	for _, name := range x.promoted {
 		fmt.Fprintf(w, "more bits: %s\n", name)
+	}
+	if len(x.promoted) > 0 && x.export.Weights > x.before {
+		fmt.Fprintf(w, "%.2f MB of weights per step instead of %.2f MB\n", float64(x.export.Weights)/1e6, float64(x.before)/1e6)
 	}
 	row := func(name string, f npu.Fidelity) {
 		fmt.Fprintf(w, "%s: %d tokens, SQNR %.2f dB, top-1 agreement %.2f %%, perplexity %.4f (float %.4f, ratio %.5f)\n", name, f.Tokens,

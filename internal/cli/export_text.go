@@ -72,59 +72,86 @@ func (t *exportText) defaults(g *npu.Options, m *npu.Model) {
 }
 
 // checks is how many more sequences a promotion to a figure is measured on.
-func (o *exportOptions) checks() int {
-	if o.promoteTo == 0 {
+func (o *exportOptions) checks(m *npu.Model) int {
+	if o.goal.SQNR == 0 && (!o.raises() || o.obstacle(m) != "") {
 		return 0
 	}
 	return max(2*o.text.holdout, sensitivitySequences)
 }
 
 // lanes is how many sequences run together at most, in float and on the grids.
-func (o *exportOptions) lanes() int { return max(o.text.Samples, 2*o.text.holdout, 2*o.checks()) }
+func (o *exportOptions) lanes(m *npu.Model) int {
+	return max(o.text.Samples, 2*o.text.holdout, 2*o.checks(m))
+}
 
-// sequences returns those for the ranges, for a promotion, and to measure on.
-func (x *exporting) sequences() (ranges, checks, held [][]int32, err error) {
+// ofDemo reports whether the demo is measured on its own texts.
+func (x *exporting) ofDemo() bool {
+	return x.build.Path == "" && x.shape == "" && (x.text.Source == "" || x.text.Source == randomSource)
+}
+
+// sequences returns those for the ranges, and those to measure on.
+func (x *exporting) sequences() (ranges, held [][]int32, err error) {
 	t := &x.text
-	more := x.checks()
-	n := t.Samples + more + t.holdout
-	var all [][]int32
-	switch {
-	case x.build.Path == "" && x.shape == "" && (t.Source == "" || t.Source == randomSource):
-		if ranges, held, err = x.demoSequences(t.Samples + more); err != nil {
-			return nil, nil, nil, err
-		}
-		ranges, checks = ranges[:t.Samples], ranges[t.Samples:]
-		for i := range checks {
-			checks[i] = x.whole(checks[i])
-		}
-		if t.Source == randomSource {
+	if x.ofDemo() {
+		if ranges, held, err = x.demoSequences(); err == nil && t.Source == randomSource {
 			ranges, x.source = x.random(t.Samples), "random tokens, measured on the demo's text"
 		}
-		return ranges, checks, held, nil
-	case t.Source == randomSource:
-		all, x.source = x.random(n), "random tokens"
-	default:
-		if all, err = x.textSequences(n); err != nil {
-			return nil, nil, nil, err
-		}
+		return ranges, held, err
 	}
-	// Held out are the first ones that are long enough, then come those of a promotion.
-	for _, ids := range all {
-		switch long := len(ids) >= x.graph.Prefill+t.decode; {
-		case long && len(held) < t.holdout:
+	all, source, err := x.texts(t.Samples + t.holdout)
+	if err != nil {
+		return nil, nil, err
+	}
+	x.used, x.source = len(all), source
+	for _, ids := range all { // held out are the first ones that are long enough
+		if x.long(ids) && len(held) < t.holdout {
 			held = append(held, x.whole(ids))
-		case long && len(checks) < more:
-			checks = append(checks, x.whole(ids))
-		default:
+		} else {
 			ranges = append(ranges, ids)
 		}
 	}
-	if len(held) == 0 || len(ranges) == 0 || more > 0 && len(checks) == 0 {
-		return nil, nil, nil, inputError(fmt.Errorf("calibration: of %d sequences none is left that has %d tokens, a prefill and what runs one by one; take longer text, a smaller --prefill or a smaller --decode",
+	if len(held) == 0 || len(ranges) == 0 {
+		return nil, nil, inputError(fmt.Errorf("calibration: of %d sequences none is left that has %d tokens, a prefill and what runs one by one; take longer text, a smaller --prefill or a smaller --decode",
 			len(all), x.graph.Prefill+t.decode))
 	}
-	return ranges, checks, held, nil
+	return ranges, held, nil
 }
+
+// others returns n more sequences of the same text. The error wraps *calib.TooLittleError where it has none.
+func (x *exporting) others(n int) (list [][]int32, err error) {
+	var all [][]int32
+	if x.ofDemo() {
+		all, err = x.demoRest()
+	} else if all, _, err = x.texts(x.used + n); err == nil {
+		all = all[x.used:]
+	}
+	for _, ids := range all {
+		if x.long(ids) {
+			list = append(list, x.whole(ids))
+		}
+	}
+	if err == nil && len(list) < n {
+		err = inputError(&calib.TooLittleError{Source: x.source, Have: len(list) * x.text.Length, Wanted: n * x.text.Length})
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range n { // all, or spread over what the demo has
+		list[i] = list[i*len(list)/n]
+	}
+	return list[:n], nil
+}
+
+// texts returns n sequences, of which the first ones are always the same, and where they come from.
+func (x *exporting) texts(n int) (all [][]int32, source string, err error) {
+	if x.text.Source == randomSource {
+		return x.random(n), "random tokens", nil
+	}
+	return x.textSequences(n)
+}
+
+// long reports whether a sequence has a prefill and what runs one by one.
+func (x *exporting) long(ids []int32) bool { return len(ids) >= x.graph.Prefill+x.text.decode }
 
 // random are sequences that mean nothing.
 func (x *exporting) random(n int) (list [][]int32) {
@@ -144,14 +171,10 @@ func (x *exporting) whole(ids []int32) []int32 {
 	return ids[:(len(ids)-x.text.decode)/x.graph.Prefill*x.graph.Prefill+x.text.decode]
 }
 
-// demoSequences are n and those that are held out, spread evenly over the demo's two texts.
-func (x *exporting) demoSequences(n int) (ranges, held [][]int32, err error) {
-	l, err := language(x.build)
-	if err != nil {
-		return nil, nil, err
-	}
+// demoSequences are spread evenly over the demo's two texts.
+func (x *exporting) demoSequences() (ranges, held [][]int32, err error) {
 	cut := func(text string, n int) (list [][]int32, err error) {
-		ids, err := l.Tokenizer.Encode(text, false)
+		ids, err := x.demoText(text)
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +187,7 @@ func (x *exporting) demoSequences(n int) (ranges, held [][]int32, err error) {
 		}
 		return list, nil
 	}
-	if ranges, err = cut(demo.Calibration(), n); err != nil {
+	if ranges, err = cut(demo.Calibration(), x.text.Samples); err != nil {
 		return nil, nil, err
 	}
 	if held, err = cut(demo.Evaluation(), x.text.holdout); err != nil {
@@ -177,40 +200,60 @@ func (x *exporting) demoSequences(n int) (ranges, held [][]int32, err error) {
 	return ranges, held, nil
 }
 
-// textSequences takes them from a text, or lets the model write them.
-func (x *exporting) textSequences(n int) ([][]int32, error) {
-	t := &x.text
+// demoRest is what lies between the sequences for the ranges.
+func (x *exporting) demoRest() (list [][]int32, err error) {
+	ids, err := x.demoText(demo.Calibration())
+	n, length := x.text.Samples, x.text.Length
+	for i := range n {
+		for at := i*len(ids)/n + length; at+length <= (i+1)*len(ids)/n; at += length {
+			list = append(list, ids[at:at+length])
+		}
+	}
+	return list, err
+}
+
+// demoText is one of the demo's texts in tokens.
+func (x *exporting) demoText(text string) ([]int32, error) {
 	l, err := language(x.build)
 	if err != nil {
 		return nil, err
+	}
+	return l.Tokenizer.Encode(text, false)
+}
+
+// textSequences takes them from a text, or lets the model write them.
+func (x *exporting) textSequences(n int) (all [][]int32, source string, err error) {
+	t := &x.text
+	l, err := language(x.build)
+	if err != nil {
+		return nil, "", err
 	}
 	s := t.Settings
 	s.Samples, s.Pack, s.Chat = n, true, t.chat == "on" || t.chat == "auto" && l.Chat != nil
 	s.Source = cmp.Or(s.Source, calib.SelfSource)
 	if err := s.Check(); err != nil {
-		return nil, coded{err, exitUsage}
+		return nil, "", coded{err, exitUsage}
 	}
 	var q *calib.Sequences
 	if s.Source != calib.SelfSource {
 		if _, err := os.Stat(s.Source); err != nil {
-			return nil, inputError(err)
+			return nil, "", inputError(err)
 		}
 		if q, err = calib.Load(x.cmd.Context(), l, s); err != nil {
-			return nil, inputError(err)
+			return nil, "", inputError(err)
 		}
 	} else {
 		m, err := loadModel(x.build, runtime.Config{Mode: runtime.A16, Threads: x.threads})
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		defer m.Close()
 		show := newCounter(x.cmd, x.quiet, "the model writes its calibration text", n*s.Length)
 		q, err = calib.Self(x.cmd.Context(), m, l, s, show.report)
 		show.finish()
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	x.source = q.String()
-	return q.IDs, nil
+	return q.IDs, q.String(), nil
 }

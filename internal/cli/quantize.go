@@ -102,7 +102,7 @@ tokens, best twice that.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.format, "format", "f", "awq", strings.Join(append(names, ggufFormat), ", ")+", or auto: what suits the machine, see runtime probe")
-	f.StringVar(&o.scheme, "scheme", "", "preset, implies --format compressed-tensors: W4A16, W4A16_ASYM, W8A16, W8A8")
+	f.StringVar(&o.scheme, "scheme", "", "preset, implies --format compressed-tensors: W4A16, W4A16_ASYM, W8A16, W8A8 (or INT8, which is the same)")
 	f.IntVarP(&o.group, "group", "g", 128, "weights that share a scale, -1 for whole rows")
 	f.IntVarP(&o.bits, "bits", "b", 4, "bits of a weight: 4, or 8 where the format has it")
 	f.StringVarP(&o.method, "method", "m", quant.Search, "how codes are found, from the cheapest to the best: "+strings.Join(quant.Methods, ", "))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"nibble/build"
 	"nibble/gguf/view"
@@ -55,24 +56,31 @@ func selfCheck(ctx context.Context, dir string, target loader.Target) (b *build.
 			b.Set.Close()
 		}
 	}()
-	findings, err := loader.Scan(ctx, b)
+	misread, refused, err := faults(ctx, b, target)
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range findings {
-		if !x.Note {
-			return nil, fmt.Errorf("the output would be misread: %s", x)
-		}
+	if len(misread) > 0 {
+		return nil, fmt.Errorf("the output would be misread: %s", misread[0])
 	}
-	for _, v := range loader.Verdicts(b) {
-		if v.Target != target {
-			continue
-		}
-		for _, p := range v.Problems {
-			if !p.Soft && p.Module != "" {
-				return nil, fmt.Errorf("%s would refuse the output: %s: %s", target, p.Module, p.Rule)
-			}
+	for _, p := range refused {
+		if p.Module != "" {
+			return nil, fmt.Errorf("%s would refuse the output: %s: %s", target, p.Module, p.Rule)
 		}
 	}
 	return b, nil
+}
+
+// faults are what a server would misread in a build without a word, and what the target would refuse.
+func faults(ctx context.Context, b *build.Build, target loader.Target) (misread []loader.Finding, refused []loader.Problem, err error) {
+	if misread, err = loader.Scan(ctx, b); err != nil {
+		return nil, nil, err
+	}
+	misread = slices.DeleteFunc(misread, func(f loader.Finding) bool { return f.Note })
+	for _, v := range loader.Verdicts(b) {
+		if v.Target == target {
+			refused = slices.DeleteFunc(v.Problems, func(p loader.Problem) bool { return p.Soft })
+		}
+	}
+	return misread, refused, nil
 }

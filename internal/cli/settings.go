@@ -105,20 +105,23 @@ func (o *quantizeOptions) preset(changed func(string) bool) error {
 		}
 	}
 	o.format, o.bits, o.sym = "compressed-tensors", 4, true
-	switch strings.ToUpper(o.scheme) {
+	if o.scheme = strings.ToUpper(o.scheme); o.scheme == "INT8" {
+		o.scheme = "W8A8"
+	}
+	switch o.scheme {
 	case "W4A16":
 	case "W4A16_ASYM":
 		o.sym, o.asym = false, true
 	case "W8A16":
 		o.bits = 8
-	case "W8A8", "INT8":
+	case "W8A8":
 		o.bits = 8
 		if changed("group") && o.group != -1 {
 			return usagef("--scheme %s has one scale a row: leave --group out", o.scheme)
 		}
 		o.group = -1
 	default:
-		return usagef("--scheme %q: want W4A16, W4A16_ASYM, W8A16 or W8A8", o.scheme)
+		return usagef("--scheme %q: want W4A16, W4A16_ASYM, W8A16, or W8A8, which is INT8, too", o.scheme)
 	}
 	return nil
 }
@@ -129,7 +132,7 @@ func (o *quantizeOptions) spec(s convert.Settings, b *build.Build) (quant.Spec, 
 	if o.group < 1 && o.group != -1 {
 		return spec, usagef("--group %d: want a number of weights, or -1 for whole rows", o.group)
 	}
-	spec.Int8 = strings.EqualFold(o.scheme, "W8A8") || strings.EqualFold(o.scheme, "INT8")
+	spec.Int8 = o.scheme == "W8A8"
 	spec.Zero = s.Format.DefaultZero()
 	switch {
 	case o.sym:

@@ -136,25 +136,16 @@ func (v *verification) contents(ctx context.Context, path string, r *convert.Rep
 	}
 	defer b.Set.Close()
 	all := convert.VerifySizes(b, r)
-	findings, err := loader.Scan(ctx, b)
+	target, _ := r.Flags["target_loader"].(string)
+	misread, refused, err := faults(ctx, b, loader.Target(target))
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range findings {
-		if !f.Note {
-			all = append(all, convert.Deviation{What: f.String()})
-		}
+	for _, f := range misread {
+		all = append(all, convert.Deviation{What: f.String()})
 	}
-	target, _ := r.Flags["target_loader"].(string)
-	for _, x := range loader.Verdicts(b) {
-		if string(x.Target) != target {
-			continue
-		}
-		for _, p := range x.Problems {
-			if !p.Soft {
-				all = append(all, convert.Deviation{Name: p.Module, What: fmt.Sprintf("%s refuses it: %s", target, p.Rule)})
-			}
-		}
+	for _, p := range refused {
+		all = append(all, convert.Deviation{Name: p.Module, What: fmt.Sprintf("%s refuses it: %s", target, p.Rule)})
 	}
 	return all, nil
 }
