@@ -14,12 +14,12 @@ type unit struct {
 
 // option is one way to store a unit.
 type option struct {
-	spec  int // number of a spec, or float
-	bytes int64
-	cost  float64
+	choice int // number of a spec or a type, or float
+	bytes  int64
+	cost   float64
 }
 
-// float is what an option has for a spec that leaves matrices as they are.
+// float is the choice that leaves matrices as they are.
 const float = -1
 
 // now is the option that is chosen.
