@@ -3,12 +3,15 @@ package convert
 import (
 	"cmp"
 	"slices"
+
+	"nibble/gguf/names"
 )
 
 // unit is matrices that are decided together.
 type unit struct {
-	items   []*Item  // matrices that some spec fits; their specs are of no use
-	options []option // from the smallest to the largest, each costing less than the one before
+	items   []*Item       // matrices that some spec fits; their specs are of no use
+	tensor  *names.Tensor // of a GGUF file, in their place
+	options []option      // from the smallest to the largest, each costing less than the one before
 	chosen  int
 }
 

@@ -205,12 +205,6 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	}
 	o.command = reproduction(cmd, args, o.automatic.chosen)
 	if o.format == ggufFormat {
-		if o.budget.asked() {
-			return usagef("GGUF's mixtures have sizes of their own: --type chooses one, a target size goes with other formats")
-		}
-		if o.sensitivity.file != "" {
-			return usagef("--sensitivity looks at grids that GGUF's mixes do not have; leave --format gguf out")
-		}
 		return o.writeGGUF(cmd, b, name)
 	}
 	if err := o.gguf.unused(cmd); err != nil {
