@@ -44,7 +44,7 @@ type GGUFSettings struct {
 }
 
 // Analysis are the settings of the analysis by which the types of such a file are chosen.
-func (s *GGUFSettings) Analysis() Settings {
+func (s GGUFSettings) Analysis() Settings {
 	return Settings{Calibration: s.Calibration, MaxMemory: s.MaxMemory, MemoryOf: s.MemoryOf, Threads: s.Threads}
 }
 
@@ -133,7 +133,7 @@ func prepareGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error
 // layOut chooses the types, and fixes every byte that is not a weight and the place of those that are.
 func (p *GGUFPlan) layOut() (err error) {
 	specs := p.choose()
-	metadata := slices.Concat(p.settings, []gguf.Entry{{Key: "general.file_type", Value: p.fileType()}}, p.vocabulary)
+	metadata := slices.Concat(p.settings, []gguf.Entry{{Key: "general.file_type", Value: p.FileType()}}, p.vocabulary)
 	if p.File, err = gguf.NewPlan(p.base, metadata, specs, p.MaxShard); err != nil {
 		return err
 	}
@@ -292,8 +292,8 @@ func tiedGGUF(list []names.Tensor) bool {
 	return !slices.ContainsFunc(list, func(t names.Tensor) bool { return t.Name == ggufHead })
 }
 
-// fileType is the number of the mixture; where each tensor has a type of its own, that of the type of most weights.
-func (p *GGUFPlan) fileType() uint32 {
+// FileType is the number that general.file_type has, that of the mixture; where each tensor has a type of its own, that of the type of most weights.
+func (p *GGUFPlan) FileType() uint32 {
 	if p.Allotment == nil {
 		return p.Mix.FileType
 	}

@@ -111,12 +111,20 @@ func ParseSensitivity(raw []byte) (*Sensitivity, error) {
 		for _, c := range l.Candidates {
 			for _, f := range []*Figure{c.Loss, c.KL} {
 				if f != nil && (*f < 0 || math.IsInf(float64(*f), 0)) {
-					return nil, fmt.Errorf("%s: %d bits, group %d: a cost of %v", l.Name, c.Bits, c.Group, float64(*f))
+					return nil, fmt.Errorf("%s: %s: a cost of %v", l.Name, c.grid(), float64(*f))
 				}
 			}
 		}
 	}
 	return s, nil
+}
+
+// grid names a candidate.
+func (c *CandidateCost) grid() string {
+	if c.Type != "" {
+		return fmt.Sprintf("type %.20q", c.Type)
+	}
+	return fmt.Sprintf("%d bits, group %d", c.Bits, c.Group)
 }
 
 // digest is the SHA-256 of an analysis as Encode writes it.
