@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -236,12 +237,16 @@ func TestGGUFBudgetIsBest(t *testing.T) {
 }
 
 // The KL divergence of a candidate that is measured is that of a file in which this tensor alone has the type. The embedding is one of them,
-// also where it is no head, and so is the head that is a matrix of its own.
+// also where it is no head, and so is the head that is a matrix of its own. The number of threads changes nothing.
 func TestGGUFSensitivity(t *testing.T) {
 	for name, src := range map[string]*build.Build{"wide": wide(t), "tied": open(t, testmodel.Golden(t, "llama-sharded").Write(t), hf.Options{}), "llama-llama3": open(t, testmodel.Golden(t, "llama-llama3").Write(t), hf.Options{}),
 		"mixtral": open(t, testmodel.Golden(t, "mixtral").Write(t), hf.Options{})} {
 		s := ofFile(src)
 		x := analyze(t, src, s.Analysis(), 40)
+		s.Threads = 5
+		if again := analyze(t, src, s.Analysis(), 40); !reflect.DeepEqual(again, x) {
+			t.Errorf("%s: five threads give another analysis", name)
+		}
 		q, _ := s.Calibration.Load(t.Context())
 		text := [][]int32{q.IDs[0], q.IDs[1][:16]}
 		plain, _ := inputs(t, src, q.IDs)
