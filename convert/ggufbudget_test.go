@@ -1,9 +1,12 @@
 package convert_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +19,7 @@ import (
 	"nibble/gguf/mix"
 	"nibble/gguf/names"
 	"nibble/hf"
+	"nibble/internal/stage"
 	"nibble/internal/testmodel"
 )
 
@@ -332,5 +336,48 @@ func TestGGUFBudgetFixed(t *testing.T) {
 	none.Linears = nil
 	if _, err := fileWithin(src, &none, convert.Budget{BitsPerWeight: 8}); err == nil || !strings.Contains(err.Error(), "no tensor of the file has a type") {
 		t.Error(err)
+	}
+}
+
+// An interrupted build goes on with the plan of the same budget, made anew on another number of threads, to the same bytes; not with that of
+// another budget.
+func TestGGUFBudgetResume(t *testing.T) {
+	src := wide(t)
+	x := analyze(t, src, ofFile(src).Analysis(), 24)
+	dir := t.TempDir()
+	plan := func(name string, bits float64, threads int) *convert.GGUFPlan {
+		p, err := convert.NewGGUFWithin(src, convert.GGUFSettings{Threads: threads}, filepath.Join(dir, name), x, convert.Budget{BitsPerWeight: bits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if _, err := (&convert.GGUFRun{GGUFPlan: plan("whole.gguf", 5, 2)}).Quantize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	steps := 0
+	_, err := (&convert.GGUFRun{GGUFPlan: plan("m.gguf", 5, 1), Progress: func(string, int64) {
+		if steps++; steps == 6 {
+			cancel()
+		}
+	}}).Quantize(ctx)
+	if !errors.Is(err, convert.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	_, err = (&convert.GGUFRun{GGUFPlan: plan("m.gguf", 5.1, 1), Mode: stage.Resume}).Quantize(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "--target-bpw 5, now it is 5.1") {
+		t.Errorf("another budget: %v", err)
+	}
+	taken := 0
+	r := &convert.GGUFRun{GGUFPlan: plan("m.gguf", 5, 3), Mode: stage.Resume, Started: func(finished, _ int) { taken = finished }}
+	if _, err = r.Quantize(t.Context()); err != nil || taken == 0 {
+		t.Fatalf("%d items were taken over, %v", taken, err)
+	}
+	a, err := os.ReadFile(filepath.Join(dir, "m.gguf"))
+	b, other := os.ReadFile(filepath.Join(dir, "whole.gguf"))
+	if err != nil || other != nil || !bytes.Equal(a, b) {
+		t.Errorf("%d bytes, uninterrupted %d others: %v, %v", len(a), len(b), err, other)
 	}
 }
