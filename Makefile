@@ -68,8 +68,8 @@ amx: $(BOCHS)/bochs
 
 # What takes long and looks for nothing that depends on kernels or on the machine: tests that write build after build, and the
 # scripts of commands whose arithmetic the packages' own tests cover (last in a pattern: behind one that begins with a slash go test skips nothing); and TestTails, where there is one set or threads are looked for.
-SLOW = TestTails|TestFaults|TestUmask|TestDeepJSON|TestClaims|TestBombs|TestScale$$|TestParts|TestGGUFParts|TestPartsKilled|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestKeptStatistics|TestBudget|TestChooseMany|TestGGUFBlocks|TestGGUFRoundTrip|TestGGUFFeedback|TestGGUFResume|TestGGUFInt8
-SCRIPTS = /(badcalibration|bench|budget|report|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
+SLOW = TestTails|TestFaults|TestUmask|TestDeepJSON|TestClaims|TestBombs|TestScale$$|TestParts|TestGGUFParts|TestPartsKilled|TestFoldingChangesNothing|TestCalibratedArchitectures|TestCalibratedResume|TestScaled|TestSensitivity|TestKeptStatistics|TestBudget|TestChooseMany|TestGGUFBlocks|TestGGUFBudget|TestGGUFSensitivity|TestGGUFRoundTrip|TestGGUFFeedback|TestGGUFResume|TestGGUFInt8
+SCRIPTS = /(badcalibration|bench|budget|ggufbudget|report|sensitivity|export|gguf|check|compare|perplexity|logits|generate)$$
 
 # Linear algebra against gonum, which is in a module of its own.
 oracle:

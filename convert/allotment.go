@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	codec "nibble/gguf/block"
 	"nibble/quant"
 )
 
@@ -37,7 +38,7 @@ func (b Budget) Taken(p *Plan) int64 {
 	if b.Bytes > 0 {
 		return p.Bytes()
 	}
-	return p.Weights.TotalSize
+	return p.tensorBytes()
 }
 
 // OutOfRange is the error of a budget that no choice meets.
@@ -76,6 +77,24 @@ type Allotment struct {
 	Cost        float64 // of all matrices, added up
 
 	specs map[string]*quant.Spec // by module; those that are not here stay in float
+	types map[string]codec.Type  // by tensor of a GGUF file
+}
+
+// flags adds what the report says of it.
+func (x *Allotment) flags(f map[string]any) {
+	f["sensitivity"] = x.Sensitivity
+	if x.Budget.Bytes > 0 {
+		f["target_size"] = x.Budget.Bytes
+	} else {
+		f["target_bpw"] = x.Budget.BitsPerWeight
+	}
+}
+
+// widest puts the longest size into a report, so that its length does not depend on a budget's.
+func (x *Allotment) widest(r *Report) {
+	if x != nil && x.Budget.Bytes > 0 {
+		r.Flags["target_size"] = int64(math.MaxInt64)
+	}
 }
 
 // spec returns what a module gets, or why it stays in float.
@@ -88,7 +107,7 @@ func (x *Allotment) spec(module string) (*quant.Spec, string) {
 	return &own, ""
 }
 
-// Allotted counts the matrices of a plan by role and by what they get, as in "4-bit g32", in the order of the plan and of size.
+// Allotted counts the matrices of a plan by role and by what they get, as in "4-bit g32" or "Q4_K", in the order of the plan and of size.
 func (p *Plan) Allotted() (roles, choices []string, counts map[[2]string]int) {
 	counts = map[[2]string]int{}
 	bits := map[string]float64{} // of a weight, by choice
@@ -98,7 +117,13 @@ func (p *Plan) Allotted() (roles, choices []string, counts map[[2]string]int) {
 			continue
 		}
 		role, choice, size := it.Role.String(), "float", math.Inf(1)
-		if s := it.Spec; s != nil {
+		if it.place != nil {
+			t, chosen := p.Allotment.types[it.place.tensor.Name]
+			if !chosen {
+				continue
+			}
+			choice, size = t.String(), float64(8*t.Bytes())/float64(t.Size())
+		} else if s := it.Spec; s != nil {
 			choice, size = fmt.Sprintf("%d-bit g%d", s.Bits, s.Group), float64(s.Bits)+1/float64(s.Group)
 			if s.Group < 0 {
 				choice, size = fmt.Sprintf("%d-bit rows", s.Bits), float64(s.Bits)
@@ -110,6 +135,6 @@ func (p *Plan) Allotted() (roles, choices []string, counts map[[2]string]int) {
 		bits[choice] = size
 		counts[[2]string{role, choice}]++
 	}
-	choices = slices.SortedFunc(maps.Keys(bits), func(a, b string) int { return cmp.Compare(bits[a], bits[b]) })
+	choices = slices.SortedFunc(maps.Keys(bits), func(a, b string) int { return cmp.Or(cmp.Compare(bits[a], bits[b]), cmp.Compare(a, b)) })
 	return roles, choices, counts
 }

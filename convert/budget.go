@@ -11,13 +11,12 @@ import (
 	"nibble/safetensors"
 )
 
-// allotter looks for the best plan inside a budget.
-type allotter struct {
+// folderAllotter chooses bits and groups of the matrices of a folder.
+type folderAllotter struct {
+	allotter
 	src   *build.Build
 	set   Settings
-	costs *Sensitivity
 	specs []quant.Spec // that options stand for, by their number
-	units []unit       // with all options that fit
 }
 
 // NewPlanWithin returns the plan that costs least by the analysis among those inside a budget. It takes from the settings
@@ -27,47 +26,26 @@ type allotter struct {
 //
 // Costs of matrices are added up, as if their errors did not meet. Sizes are those of plans: exact to the byte.
 func NewPlanWithin(src *build.Build, s Settings, costs *Sensitivity, b Budget) (*Plan, error) {
-	digest, err := costs.digest()
-	if err != nil {
-		return nil, err
-	}
-	s.Allotment = &Allotment{Budget: b, Sensitivity: digest, Measured: costs.Measured != nil}
 	if src.Arch.Tied && s.Head == Default && !s.Format.RowsSplit() {
 		s.Head = Keep // a tied head is a tensor of its own once it is quantized: more bytes for more loss
 	}
-	a := &allotter{src: src, set: s, costs: costs}
+	a := &folderAllotter{src: src, set: s}
+	a.plan = a.make
+	if err := a.init(costs, b); err != nil {
+		return nil, err
+	}
 	if err := a.offer(); err != nil {
 		return nil, err
 	}
-	var best, least, most *Plan
-	for _, units := range a.menus() {
-		low, high, p, err := a.within(units)
-		if err != nil {
-			return nil, err
-		}
-		if least == nil || b.Taken(low) < b.Taken(least) {
-			least = low
-		}
-		if most == nil || b.Taken(high) > b.Taken(most) {
-			most = high
-		}
-		if p != nil && (best == nil || p.Allotment.Cost < best.Allotment.Cost) {
-			best = p
-		}
-	}
-	switch {
-	case least == nil:
+	menus := a.menus()
+	if len(menus) == 0 {
 		return nil, fmt.Errorf("convert: %s for %s: no candidate of the analysis fits every matrix that has to be quantized", s.Format.Name(), s.Target)
-	case b.Limit(least) < b.Taken(least):
-		return nil, b.outOfRange(least, false)
-	case b.Limit(most) > b.Taken(most):
-		return nil, b.outOfRange(most, true)
 	}
-	return best, nil
+	return a.best(menus)
 }
 
 // offer lists the units and their options. Which specs the target can hold of which matrix the plans of whole builds say.
-func (a *allotter) offer() error {
+func (a *folderAllotter) offer() error {
 	var held []map[string]*Item // by spec and module
 	index := map[string]int{}
 	var refusal error
@@ -101,14 +79,7 @@ func (a *allotter) offer() error {
 	if len(a.units) == 0 {
 		return refusal
 	}
-	costs := map[string]*LinearCost{}
-	for i := range a.costs.Linears {
-		l := &a.costs.Linears[i]
-		costs[l.Name] = l
-		for _, part := range l.Parts {
-			costs[part] = l
-		}
-	}
+	costs := a.costs.byModule()
 	for i := range a.units {
 		a.units[i].options = a.options(&a.units[i], held, costs)
 	}
@@ -116,7 +87,7 @@ func (a *allotter) offer() error {
 }
 
 // add adds a matrix to its unit: what it is fused into, or stored as.
-func (a *allotter) add(it *Item, index map[string]int) {
+func (a *folderAllotter) add(it *Item, index map[string]int) {
 	name := cmp.Or(it.Fused, it.Tensor.PartOf, it.Name)
 	at, known := index[name]
 	if !known {
@@ -127,8 +98,8 @@ func (a *allotter) add(it *Item, index map[string]int) {
 }
 
 // options lists what the target can hold of all matrices of a unit, and float unless the settings ask for codes.
-func (a *allotter) options(u *unit, held []map[string]*Item, costs map[string]*LinearCost) (list []option) {
-	whole := option{spec: float}
+func (a *folderAllotter) options(u *unit, held []map[string]*Item, costs map[string]*LinearCost) (list []option) {
+	whole := option{choice: float}
 	keeps, judged := true, true
 	for _, it := range u.items {
 		stored, _ := a.src.Set.Lookup(it.Tensor.Source)
@@ -138,7 +109,7 @@ func (a *allotter) options(u *unit, held []map[string]*Item, costs map[string]*L
 	}
 specs:
 	for i, items := range held {
-		o := option{spec: i}
+		o := option{choice: i}
 		counted := map[*LinearCost]bool{} // what the source has as one has its cost once
 		for _, it := range u.items {
 			x := items[it.Name]
@@ -180,21 +151,10 @@ func (l *LinearCost) candidate(s *quant.Spec) *CandidateCost {
 	return nil
 }
 
-// price is what a candidate costs: its KL divergence or, without measuring, its loss. A matrix whose inputs are all zero costs nothing.
-func (s *Sensitivity) price(c *CandidateCost) float64 {
-	switch {
-	case s.Measured != nil && c.KL != nil:
-		return float64(*c.KL)
-	case s.Measured == nil && c.Loss != nil:
-		return float64(*c.Loss)
-	}
-	return 0
-}
-
 // menus returns the units with options that go together: all options, or else those of one spec and float, or of one spec.
-func (a *allotter) menus() (list [][]unit) {
+func (a *folderAllotter) menus() (list [][]unit) {
 	all := a.menu(func(int) bool { return true })
-	if i := slices.IndexFunc(all, func(u unit) bool { return len(u.options) > 1 && u.options[1].spec != float }); i >= 0 {
+	if i := slices.IndexFunc(all, func(u unit) bool { return len(u.options) > 1 && u.options[1].choice != float }); i >= 0 {
 		all[i].chosen = 1
 		if a.holds(all) {
 			return [][]unit{all}
@@ -216,117 +176,28 @@ func (a *allotter) menus() (list [][]unit) {
 	return list
 }
 
-// menu leaves some options; nil if a unit then has none, or nothing can be quantized.
-func (a *allotter) menu(keep func(spec int) bool) []unit {
-	units, quantized := slices.Clone(a.units), false
-	for i := range units {
-		u := &units[i]
-		u.options = arrange(slices.DeleteFunc(slices.Clone(u.options), func(o option) bool { return !keep(o.spec) }))
-		if len(u.options) == 0 {
-			return nil
-		}
-		quantized = quantized || u.options[0].spec != float
-	}
-	if !quantized {
-		return nil
-	}
-	return units
-}
-
 // holds reports whether the target takes what is chosen as it is. Where settings keep in float what does not fit, a plan of something
 // else would come out.
-func (a *allotter) holds(units []unit) bool {
+func (a *folderAllotter) holds(units []unit) bool {
 	strict := *a
 	strict.set.KeepUnfit = false
-	_, err := strict.plan(units)
+	_, err := strict.make(units)
 	return err == nil
 }
 
-// plan makes the plan of what is chosen.
-func (a *allotter) plan(units []unit) (*Plan, error) {
-	s, x := a.set, *a.set.Allotment
+// make makes the plan of what is chosen.
+func (a *folderAllotter) make(units []unit) (*Plan, error) {
+	s, x := a.set, a.Allotment
 	x.specs = map[string]*quant.Spec{}
 	for i := range units {
 		o := units[i].now()
 		x.Cost += o.cost
 		for _, it := range units[i].items {
-			if o.spec != float {
-				x.specs[it.Name] = &a.specs[o.spec]
+			if o.choice != float {
+				x.specs[it.Name] = &a.specs[o.choice]
 			}
 		}
 	}
 	s.Allotment = &x
 	return NewPlan(a.src, s)
-}
-
-// within returns the smallest and the largest plan of a menu, and the best inside the budget: nil if there is none.
-func (a *allotter) within(units []unit) (least, most, best *Plan, err error) {
-	smallest(units)
-	if least, err = a.plan(units); err != nil {
-		return nil, nil, nil, err
-	}
-	fill(units)
-	spare := -1 // with all in float nothing would be a build: what is largest with codes has them
-	for i := range units {
-		u := &units[i]
-		if u.now().spec != float {
-			spare = -1
-			break
-		}
-		if lost := u.gap(); len(u.options) > 1 && (spare < 0 || lost < units[spare].gap()) {
-			spare = i
-		}
-	}
-	if spare >= 0 {
-		units[spare].chosen--
-	}
-	if most, err = a.plan(units); err != nil {
-		return nil, nil, nil, err
-	}
-	b := a.set.Allotment.Budget
-	limit := b.Limit(least)
-	if limit < b.Taken(least) {
-		return least, most, nil, nil
-	}
-	// Headers, configs and the report take more or less with the choices: what they take with one is kept free for the next, but for
-	// a part that gets smaller, so that a choice with which they take less is seen.
-	best = least
-	smallest(units)
-	room, risk := limit-(b.Taken(least)-chosenBytes(units)), limit>>10
-	const rounds = 8
-	for range rounds {
-		choose(units, room)
-		taken := chosenBytes(units)
-		p, err := a.plan(units)
-		var unfit *Unfit
-		if errors.As(err, &unfit) { // everything came out in float
-			room = taken - 1
-			continue
-		}
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		left := limit - b.Taken(p)
-		if left >= 0 && p.Allotment.Cost <= best.Allotment.Cost {
-			best = p
-		}
-		next := taken + left + risk
-		if left >= 0 && (left < limit/1000 || next <= room) {
-			break
-		}
-		if left < 0 {
-			next = min(next, taken-1)
-		}
-		room, risk = next, risk>>3
-	}
-	return least, most, best, nil
-}
-
-// gap is how many bytes less than the largest option the one before it takes.
-func (u *unit) gap() int64 {
-	n := len(u.options)
-	if n < 2 {
-		return 0
-	}
-	return u.options[n-1].bytes - u.options[n-2].bytes
 }

@@ -277,6 +277,7 @@ func TestSensitivityFile(t *testing.T) {
 // FuzzSensitivity: what is accepted is written and read again to the same bytes.
 func FuzzSensitivity(f *testing.F) {
 	f.Add([]byte(`{"version":1,"linears":[{"name":"a","shape":[2,2],"candidates":[{"bits":4,"group":-1,"loss":1e-3,"kl":null}]}]}`))
+	f.Add([]byte(`{"version":1,"format":"gguf","linears":[{"name":"a","shape":[2,256],"candidates":[{"type":"Q4_K","bits_per_weight":4.5,"loss":1e-3,"kl":-1}]}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		x, err := convert.ParseSensitivity(raw)
 		if err != nil {

@@ -101,12 +101,7 @@ func (p *Plan) flags() map[string]any {
 	if x := p.Allotment; x != nil {
 		delete(f, "bits")
 		delete(f, "group")
-		f["sensitivity"] = x.Sensitivity
-		if x.Budget.Bytes > 0 {
-			f["target_size"] = x.Budget.Bytes
-		} else {
-			f["target_bpw"] = x.Budget.BitsPerWeight
-		}
+		x.flags(f)
 	}
 	return f
 }

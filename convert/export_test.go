@@ -2,6 +2,7 @@ package convert
 
 import (
 	"nibble/build"
+	codec "nibble/gguf/block"
 	"nibble/quant"
 )
 
@@ -33,4 +34,10 @@ func (r *Run) Scaled(i int) ([]float32, error) {
 		return nil, nil
 	}
 	return r.read(new(worker), it, 0, it.N)
+}
+
+// NewGGUFOf plans a file whose tensors have these types, F32 what is not named.
+func NewGGUFOf(src *build.Build, s GGUFSettings, out string, types map[string]codec.Type) (*GGUFPlan, error) {
+	s.Allotment = &Allotment{Budget: Budget{Bytes: 1}, types: types}
+	return NewGGUF(src, s, out)
 }

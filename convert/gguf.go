@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ import (
 type GGUFSettings struct {
 	Mix *mix.Mix
 	mix.Options
+	Allotment   *Allotment           // that decides in place of the mixture; nil: none
 	Name        string               // of the model
 	Weights     map[string][]float32 // of the columns by tensor, one behind the other for every expert; nil: none
 	WeightsFrom string               // where they come from, for the report
@@ -39,6 +41,11 @@ type GGUFSettings struct {
 	MaxMemory   int64                // 0: no limit
 	MemoryOf    string               // as in Settings
 	Threads     int
+}
+
+// Analysis are the settings of the analysis by which the types of such a file are chosen.
+func (s GGUFSettings) Analysis() Settings {
+	return Settings{Calibration: s.Calibration, MaxMemory: s.MaxMemory, MemoryOf: s.MemoryOf, Threads: s.Threads}
 }
 
 // GGUFPlan is everything about a GGUF file that is known before weights are read.
@@ -53,6 +60,12 @@ type GGUFPlan struct {
 	Notes   []string
 
 	plan *Plan // of the work
+
+	// What does not depend on types: the file's name without its ending, the metadata before the number of the mixture and behind it, and
+	// the tensors.
+	base                 string
+	settings, vocabulary []gguf.Entry
+	list                 []names.Tensor
 }
 
 // GGUFTensor is a tensor of the file.
@@ -61,11 +74,26 @@ type GGUFTensor struct {
 	Type codec.Type
 }
 
+// The names of the embedding and of a head that is not the embedding.
+const (
+	ggufEmbedding = "token_embd.weight"
+	ggufHead      = "output.weight"
+)
+
 // GGUFMethods are the methods that make GGUF files. None of them scales: norms stay as they are.
 var GGUFMethods = []string{quant.Search, quant.GPTQ, quant.Best}
 
 // NewGGUF plans a file. out is its name, which ends in .gguf.
 func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
+	p, err := prepareGGUF(src, s, out)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.layOut()
+}
+
+// prepareGGUF plans all but the types.
+func prepareGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 	if src.Reader != nil {
 		return nil, fmt.Errorf("convert: %s is already quantized (%s); dequantize it first, or start from the original", src.In("config.json"), src.Reader.Format())
 	}
@@ -79,47 +107,50 @@ func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 	} else if (quant.Spec{Method: s.Method}).FeedsBack() && s.Calibration == nil {
 		return nil, fmt.Errorf("convert: method %q needs calibration", s.Method)
 	}
-	p := &GGUFPlan{GGUFSettings: s, Source: src, Out: out}
-	metadata, notes, err := names.Settings(src.Arch)
-	if err != nil {
+	p := &GGUFPlan{GGUFSettings: s, Source: src, Out: out, base: base}
+	var notes []string
+	var err error
+	if p.settings, notes, err = names.Settings(src.Arch); err != nil {
 		return nil, err
 	}
 	p.Notes = append(p.Notes, src.Notes...)
 	p.Notes = append(p.Notes, notes...)
-	list, left, err := names.Tensors(src.Model)
-	if err != nil {
+	var left []string
+	if p.list, left, err = names.Tensors(src.Model); err != nil {
 		return nil, err
 	}
 	if len(left) > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d tensors have no place in a GGUF file and are left out, %s for one", len(left), left[0]))
 	}
-	metadata = append(metadata, gguf.Entry{Key: "general.name", Value: s.Name}, gguf.Entry{Key: "general.quantization_version", Value: uint32(2)},
-		gguf.Entry{Key: "general.file_type", Value: s.Mix.FileType})
-	vocabulary, err := p.tokenizer()
-	if err != nil {
-		return nil, err
-	}
-	specs := p.choose(metadata[0].Value.(string), list)
-	if p.File, err = gguf.NewPlan(base, append(metadata, vocabulary...), specs, s.MaxShard); err != nil {
-		return nil, err
-	}
+	p.settings = append(p.settings, gguf.Entry{Key: "general.name", Value: s.Name}, gguf.Entry{Key: "general.quantization_version", Value: uint32(2)})
 	for i := range src.Tensors {
 		p.Params += src.Tensors[i].Elements()
+	}
+	p.vocabulary, err = p.tokenizer()
+	return p, err
+}
+
+// layOut chooses the types, and fixes every byte that is not a weight and the place of those that are.
+func (p *GGUFPlan) layOut() (err error) {
+	specs := p.choose()
+	metadata := slices.Concat(p.settings, []gguf.Entry{{Key: "general.file_type", Value: p.FileType()}}, p.vocabulary)
+	if p.File, err = gguf.NewPlan(p.base, metadata, specs, p.MaxShard); err != nil {
+		return err
 	}
 	for _, f := range p.File.Files {
 		p.Files = append(p.Files, File{f.Name, f.Size})
 	}
 	if err := cmp.Or(p.checkWeights(), p.items()); err != nil {
-		return nil, err
+		return err
 	}
-	p.Files = append(p.Files, File{base + reportSuffix, p.reportSize()})
+	p.Files = append(p.Files, File{p.base + reportSuffix, p.reportSize()})
 	p.plan.Files = p.Files
-	return p, nil
+	return nil
 }
 
 // items lists the work: a matrix or vector of the source, or a computed tensor, each.
 func (p *GGUFPlan) items() error {
-	p.plan = &Plan{Settings: Settings{Calibration: p.Calibration, Measured: p.Measured, MaxMemory: p.MaxMemory, MemoryOf: p.MemoryOf, Threads: p.Threads},
+	p.plan = &Plan{Settings: Settings{Allotment: p.Allotment, Calibration: p.Calibration, Measured: p.Measured, MaxMemory: p.MaxMemory, MemoryOf: p.MemoryOf, Threads: p.Threads},
 		Source: p.Source, Params: p.Params, gguf: p}
 	for i := range p.Tensors {
 		t := &p.Tensors[i]
@@ -136,7 +167,7 @@ func (p *GGUFPlan) items() error {
 			if it.Name = s.Name; len(s.Shape) >= 2 {
 				it.Module = loader.NewModule(s)
 				it.Name = s.Name
-				it.Spec, it.solve = blockSpec(t.Type, p.Method), it.place.solve
+				it.Spec, it.solve = blockSpec(t.Type, p.Method), blockSolver(t.Type)
 				var err error
 				if it.rows, err = newRows(p.Source.Model, *s); err != nil {
 					return err
@@ -233,27 +264,52 @@ func (p *GGUFPlan) tokenizer() ([]gguf.Entry, error) {
 }
 
 // choose gives every tensor its type.
-func (p *GGUFPlan) choose(arch string, list []names.Tensor) []gguf.Spec {
+func (p *GGUFPlan) choose() (specs []gguf.Spec) {
 	a := p.Source.Arch
-	m := mix.Model{Arch: arch, Layers: a.Layers, Heads: a.Heads, KVHeads: a.KVHeads, Experts: a.Experts, Tied: true,
+	m := mix.Model{Arch: p.settings[0].Value.(string), Layers: a.Layers, Heads: a.Heads, KVHeads: a.KVHeads, Experts: a.Experts, Tied: tiedGGUF(p.list),
 		Weighted: p.Weights != nil || p.Calibration != nil}
-	for i := range list {
-		m.Tied = m.Tied && list[i].Name != "output.weight"
-	}
-	var specs []gguf.Spec
-	for i := range list {
+	for i := range p.list {
 		layer := -1
-		if s := list[i].Sources; len(s) > 0 {
+		if s := p.list[i].Sources; len(s) > 0 {
 			layer = s[0].Layer
 		}
-		t := GGUFTensor{list[i], codec.F32}
-		if !t.F32 {
+		t := GGUFTensor{p.list[i], codec.F32}
+		switch {
+		case t.F32:
+		case p.Allotment != nil:
+			t.Type = p.Allotment.types[t.Name] // F32 for what has none
+		default:
 			t.Type = p.Mix.Type(m, p.Options, t.Name, t.Shape, layer)
 		}
 		p.Tensors = append(p.Tensors, t)
 		specs = append(specs, gguf.Spec{Name: t.Name, Type: t.Type, Shape: t.Shape})
 	}
 	return specs
+}
+
+// tiedGGUF reports whether the head of a file is its embedding.
+func tiedGGUF(list []names.Tensor) bool {
+	return !slices.ContainsFunc(list, func(t names.Tensor) bool { return t.Name == ggufHead })
+}
+
+// FileType is the number that general.file_type has, that of the mixture; where each tensor has a type of its own, that of the type of most weights.
+func (p *GGUFPlan) FileType() uint32 {
+	if p.Allotment == nil {
+		return p.Mix.FileType
+	}
+	weights, most := map[codec.Type]int64{}, codec.F32
+	for i := range p.Tensors {
+		t := &p.Tensors[i]
+		if _, chosen := p.Allotment.types[t.Name]; chosen {
+			weights[t.Type] += blockBytes(codec.F32, t.Shape) / 4
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(weights)) {
+		if weights[t] > weights[most] {
+			most = t
+		}
+	}
+	return mix.FileType(most)
 }
 
 // BitsPerWeight counts all bytes of all tensors over all weights of the source.

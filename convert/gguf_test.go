@@ -232,6 +232,11 @@ func TestGGUFGoldens(t *testing.T) {
 // wide is a Llama whose rows are whole blocks of every type.
 func wide(t testing.TB) *build.Build {
 	t.Helper()
+	return open(t, wideModel(t).Write(t), hf.Options{})
+}
+
+func wideModel(t testing.TB) *testmodel.Model {
+	t.Helper()
 	m := testmodel.Golden(t, "llama-plain")
 	r := strings.NewReplacer(`"hidden_size": 64`, `"hidden_size": 256`, `"intermediate_size": 112`, `"intermediate_size": 512`, `"head_dim": 16`, `"head_dim": 64`)
 	m.Config = r.Replace(m.Config)
@@ -250,7 +255,7 @@ func wide(t testing.TB) *build.Build {
 		}
 	}
 	m.Shards = [][]safetensors.Spec{specs}
-	return open(t, m.Write(t), hf.Options{})
+	return m
 }
 
 // TestGGUFBlocks writes every mixture and every type. What dequantize writes is the decoder's very values, the runtime

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	codec "nibble/gguf/block"
+	"nibble/gguf/mix"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -28,9 +29,27 @@ func blockSpec(t codec.Type, method string) *quant.Spec {
 	return s
 }
 
-// matrix is an empty one of the type of the place.
-func (p *place) matrix(n, k int) *quant.Matrix {
-	t := p.tensor.Type
+// blockCandidates lists the types that a matrix with rows of k columns can have.
+func blockCandidates(k int) (list []candidate, refusal error) {
+	for _, t := range mix.Choices(k) {
+		list = append(list, candidate{spec: *blockSpec(t, quant.Search), kind: t.String(), size: float64(8*t.Bytes()) / float64(t.Size()),
+			empty: func(n, k int) *quant.Matrix { return blockMatrix(t, n, k) },
+			solve: func(m *quant.Matrix, w, d []float32) {
+				if d == nil {
+					d = make([]float32, len(w))
+					codec.Importance(d, w)
+				}
+				blockSolver(t)(m, w, d)
+			}})
+	}
+	if list == nil {
+		refusal = fmt.Errorf("rows of %d columns are no whole blocks of 32", k)
+	}
+	return list, refusal
+}
+
+// blockMatrix is an empty matrix of a type.
+func blockMatrix(t codec.Type, n, k int) *quant.Matrix {
 	g, _ := t.Grid()
 	s := blockSpec(t, "")
 	m := quant.NewMatrix(n, k, s.Bits, s.Group, s.Zero)
@@ -42,20 +61,22 @@ func (p *place) matrix(n, k int) *quant.Matrix {
 	return m
 }
 
-// solve finds the blocks of rows. A row whose weights are not finite, as a solver's may be that corrects them, is one of zeros.
-func (p *place) solve(m *quant.Matrix, w, d []float32) {
-	t, groups, size := p.tensor.Type, m.Groups(), m.Blocks.RowBytes(m.K)
-	good := t.Encode(m.Blocks.Raw, w, d) == nil
-	for n := range m.N {
-		raw := m.Blocks.Raw[n*size : (n+1)*size]
-		if !good && t.Encode(raw, w[n*m.K:(n+1)*m.K], d) != nil {
-			clear(raw)
+// blockSolver finds the blocks of rows. A row whose weights are not finite, as a solver's may be that corrects them, is one of zeros.
+func blockSolver(t codec.Type) quant.Solver {
+	return func(m *quant.Matrix, w, d []float32) {
+		groups, size := m.Groups(), m.Blocks.RowBytes(m.K)
+		good := t.Encode(m.Blocks.Raw, w, d) == nil
+		for n := range m.N {
+			raw := m.Blocks.Raw[n*size : (n+1)*size]
+			if !good && t.Encode(raw, w[n*m.K:(n+1)*m.K], d) != nil {
+				clear(raw)
+			}
+			var bias []float32
+			if m.Bias != nil {
+				bias = m.Bias[n*groups : (n+1)*groups]
+			}
+			t.Split(m.Codes[n*m.K:(n+1)*m.K], m.Scales[n*groups:(n+1)*groups], bias, raw)
 		}
-		var bias []float32
-		if m.Bias != nil {
-			bias = m.Bias[n*groups : (n+1)*groups]
-		}
-		t.Split(m.Codes[n*m.K:(n+1)*m.K], m.Scales[n*groups:(n+1)*groups], bias, raw)
 	}
 }
 

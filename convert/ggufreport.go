@@ -25,7 +25,12 @@ func GGUFReport(file string) string {
 
 // flags are the settings as the report and the journal state them.
 func (p *GGUFPlan) flags() map[string]any {
-	flags := map[string]any{"format": "gguf", "type": p.Mix.Name}
+	flags := map[string]any{"format": "gguf"}
+	if p.Allotment != nil {
+		p.Allotment.flags(flags)
+	} else {
+		flags["type"] = p.Mix.Name
+	}
 	if p.Method != quant.Search {
 		flags["method"] = p.Method
 	}
@@ -107,6 +112,7 @@ func merged(sources []*hf.Tensor, outcomes map[string]*outcome) (n *quant.Noise,
 // reportSize is the length of a report in which every figure takes its widest form.
 func (p *GGUFPlan) reportSize() int64 {
 	r := p.report(nil, nil)
+	p.Allotment.widest(r)
 	if p.Measured {
 		r.Check = strings.Repeat(" ", widestCheck)
 	}

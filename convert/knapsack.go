@@ -3,23 +3,26 @@ package convert
 import (
 	"cmp"
 	"slices"
+
+	"nibble/gguf/names"
 )
 
 // unit is matrices that are decided together.
 type unit struct {
-	items   []*Item  // matrices that some spec fits; their specs are of no use
-	options []option // from the smallest to the largest, each costing less than the one before
+	items   []*Item       // matrices that some spec fits; their specs are of no use
+	tensor  *names.Tensor // of a GGUF file, in their place
+	options []option      // from the smallest to the largest, each costing less than the one before
 	chosen  int
 }
 
 // option is one way to store a unit.
 type option struct {
-	spec  int // number of a spec, or float
-	bytes int64
-	cost  float64
+	choice int // number of a spec or a type, or float
+	bytes  int64
+	cost   float64
 }
 
-// float is what an option has for a spec that leaves matrices as they are.
+// float is the choice that leaves matrices as they are.
 const float = -1
 
 // now is the option that is chosen.

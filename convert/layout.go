@@ -140,7 +140,15 @@ func (p *Plan) files() error {
 func (p *Plan) Bytes() int64 { return totalSize(p.Files) }
 
 // BitsPerWeight counts all bytes of all tensors over all weights of the source, tied ones once.
-func (p *Plan) BitsPerWeight() float64 { return bitsPerWeight(p.Weights.TotalSize, p.Params) }
+func (p *Plan) BitsPerWeight() float64 { return bitsPerWeight(p.tensorBytes(), p.Params) }
+
+// tensorBytes counts all bytes of all tensors.
+func (p *Plan) tensorBytes() int64 {
+	if p.gguf != nil {
+		return p.gguf.File.Bytes
+	}
+	return p.Weights.TotalSize
+}
 
 func bitsPerWeight(bytes, params int64) float64 { return 8 * float64(bytes) / float64(params) }
 

@@ -50,9 +50,9 @@ func (r *SensitivityRun) Run(ctx context.Context) (*Sensitivity, error) {
 			return nil, err
 		}
 		defer r.streams.Close()
-		if err := r.measureHead(); err != nil {
-			return nil, err
-		}
+	}
+	if err := r.measureEnds(); err != nil {
+		return nil, err
 	}
 	var kept *statistics
 	if r.Calibration.Cache != "" {
@@ -138,11 +138,8 @@ func (r *SensitivityRun) layers(from inputs, solve calib.Solve) error {
 	if err != nil {
 		return err
 	}
-	if r.head != nil {
-		r.head.kl, kl = kl[0], kl[1:]
-	}
-	for _, x := range r.linears {
-		if len(x.candidates) > 0 {
+	for _, x := range append([]*linear{r.embed, r.head}, r.linears...) { // in the order of the changes
+		if x != nil && len(x.candidates) > 0 {
 			x.kl, kl = kl[0], kl[1:]
 		}
 	}
@@ -160,7 +157,7 @@ func (r *SensitivityRun) solve(in *calib.Input) (map[string]quant.Linear, error)
 			continue
 		}
 		list = append(list, x)
-		x.Spec, x.segments, x.weights = &x.candidates[0].spec, r.divide(x, in), nil
+		x.Spec, x.segments, x.weights = &x.candidates[x.measured].spec, r.divide(x, in), nil
 		for i := range x.segments {
 			s := &x.segments[i]
 			if forms[s.moment] == nil {
@@ -227,7 +224,7 @@ func (x *linear) proxy(i int, form *gptq.Quadratic) *job {
 		}
 		list := []float64{form.Sum(weights, count)}
 		for _, c := range x.candidates {
-			m := quant.NewMatrix(count, x.K, c.spec.Bits, c.spec.GroupSize(x.K), c.spec.Zero)
+			m := c.empty(count, x.K)
 			c.solve(m, weights, d)
 			for j := range count {
 				row := e[j*x.K : (j+1)*x.K]
@@ -260,7 +257,7 @@ func (x *linear) settle() {
 	}
 }
 
-// measure takes the streams through a layer, and begins one for each of its matrices, quantized as its coarsest candidate.
+// measure takes the streams through a layer, and begins one for each of its matrices, quantized as the candidate to measure.
 func (r *SensitivityRun) measure(layer int) error {
 	r.step(layer, "changes")
 	if err := r.streams.Enter(r.ctx, layer); err != nil {
@@ -288,10 +285,10 @@ func (r *SensitivityRun) measure(layer int) error {
 	return nil
 }
 
-// whole quantizes all rows as the coarsest candidate.
+// whole quantizes all rows as the candidate to measure.
 func (x *linear) whole(ctx context.Context, threads int) (*quant.Matrix, error) {
-	c := &x.candidates[0]
-	m := quant.NewMatrix(x.N, x.K, c.spec.Bits, c.spec.GroupSize(x.K), c.spec.Zero)
+	c := &x.candidates[x.measured]
+	m := c.empty(x.N, x.K)
 	var jobs []*job
 	for i := range x.segments {
 		s, d := &x.segments[i], x.weights[i]

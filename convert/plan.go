@@ -16,7 +16,7 @@ import (
 
 // Settings are everything that decides a build, apart from the source.
 type Settings struct {
-	Format  quant.Format
+	Format  quant.Format  // nil: that of a GGUF file
 	Spec    quant.Spec    // of modules that no rule of the recipe matches
 	Options quant.Options // passed on to the format
 	Recipe  *quant.Recipe // nil: none

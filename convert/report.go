@@ -245,9 +245,7 @@ func (r *Report) encode(size int64) ([]byte, error) {
 // reportSize is the length of a report in which every figure takes its widest form.
 func (p *Plan) reportSize() int64 {
 	r := p.report(nil, nil)
-	if x := p.Allotment; x != nil && x.Budget.Bytes > 0 {
-		r.Flags["target_size"] = int64(math.MaxInt64)
-	}
+	p.Allotment.widest(r)
 	if p.Measured {
 		r.Check = strings.Repeat(" ", widestCheck)
 	}

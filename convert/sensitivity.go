@@ -1,22 +1,17 @@
 package convert
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"nibble/build"
-	"nibble/calib"
 	"nibble/fidelity"
 	"nibble/hf"
-	"nibble/internal/version"
 	"nibble/loader"
 	"nibble/quant"
 	"nibble/safetensors"
@@ -31,8 +26,8 @@ type Sensitivity struct {
 	Version     int                `json:"version"`
 	Model       SensitivityModel   `json:"model"`
 	Format      string             `json:"format"`
-	Zero        string             `json:"zero"`
-	Scale       string             `json:"scale_dtype"`
+	Zero        string             `json:"zero,omitempty"`
+	Scale       string             `json:"scale_dtype,omitempty"`
 	Signed      bool               `json:"signed_scale"`
 	Calibration *CalibrationReport `json:"calibration"`
 	Rows        int                `json:"rows"`             // of a matrix from which losses are taken, at most
@@ -66,14 +61,24 @@ type LinearCost struct {
 	Candidates []CandidateCost `json:"candidates"`      // from the fewest bits per weight to the most; empty if the format has none
 }
 
-// CandidateCost is what one width and group costs a matrix.
+// CandidateCost is what one width and group costs a matrix, or one type of a GGUF file.
 type CandidateCost struct {
-	Bits          int     `json:"bits"`
-	Group         int     `json:"group"` // -1: the whole row
+	Type          string  `json:"type,omitempty"`
+	Bits          int     `json:"bits,omitempty"`
+	Group         int     `json:"group,omitempty"` // -1: the whole row
 	BitsPerWeight float64 `json:"bits_per_weight"`
 	Loss          *Figure `json:"loss"`               // Σ e H eᵀ / Σ w H wᵀ; null if the inputs are all zero
 	KL            *Figure `json:"kl"`                 // in nats for a token; null without measuring
 	Measured      bool    `json:"measured,omitempty"` // KL is not scaled from that of another candidate
+}
+
+// Measured returns the candidate with which a matrix was measured, or would be; nil if it has none.
+func (l *LinearCost) Measured() *CandidateCost {
+	if len(l.Candidates) == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(l.Candidates, func(c CandidateCost) bool { return c.BitsPerWeight >= leastMeasured })
+	return &l.Candidates[max(at, 0)]
 }
 
 // SensitivityPlan is everything about an analysis that is known before weights are read.
@@ -83,7 +88,8 @@ type SensitivityPlan struct {
 	Tokens int // to measure KL on; 0: it is not measured
 
 	linears []*linear
-	head    *linear // nil: the format or the target has none that is quantized
+	embed   *linear // an embedding that is no head; nil: the format or the target has none that is quantized
+	head    *linear // likewise, or the table that the two share
 }
 
 // The candidates, and how losses and divergences are taken.
@@ -92,6 +98,7 @@ const (
 	measuredLength    = 128 // tokens of a sequence
 	affordable        = 1e14
 	mostMeasureTokens = 1 << 20
+	leastMeasured     = 4 // bits per weight of a candidate that KL is measured with: with fewer it is not quadratic in errors
 )
 
 var (
@@ -106,12 +113,15 @@ type linear struct {
 	segments   []segment
 	weights    [][]float32 // of the columns' errors, of every segment
 	sums       [][]float64 // see proxy
-	kl         float64     // of the first candidate
+	measured   int         // the candidate that KL is measured with
+	kl         float64     // of it
 }
 
-// candidate is a width and a group that the format can hold.
+// candidate is a width and a group that the format can hold, or a type.
 type candidate struct {
 	spec  quant.Spec
+	kind  string // of a GGUF file
+	empty func(n, k int) *quant.Matrix
 	solve quant.Solver
 	size  float64 // bits per weight, all tensors counted
 	loss  float64
@@ -136,22 +146,21 @@ func NewSensitivity(src *build.Build, s Settings, tokens int) (*SensitivityPlan,
 		if !t.Role.Linear() {
 			continue
 		}
-		x := &linear{Item: Item{Tensor: t, Module: loader.NewModule(&t)}}
-		var err error
-		if x.rows, err = newRows(src.Model, t); err != nil {
+		x, refused, err := p.linear(t)
+		if err != nil {
 			return nil, err
 		}
-		if x.candidates, err = candidates(s, x.N, x.K); err != nil {
-			refusal = err
+		if refused != nil {
+			refusal = refused
 		}
 		fits = fits || len(x.candidates) > 0
 		p.linears = append(p.linears, x)
 	}
-	if err := p.addHead(); err != nil {
+	if err := p.addEnds(); err != nil {
 		return nil, err
 	}
 	if !fits {
-		return nil, fmt.Errorf("convert: no linear layer has a candidate that %s can hold: %w", s.Format.Name(), refusal)
+		return nil, fmt.Errorf("convert: no linear layer has a candidate that %s can hold: %w", s.formatName(), refusal)
 	}
 	if p.Tokens = tokens; tokens < 0 {
 		if p.Tokens = -tokens; p.Work() > affordable {
@@ -161,14 +170,37 @@ func NewSensitivity(src *build.Build, s Settings, tokens int) (*SensitivityPlan,
 	return p, p.memory()
 }
 
+// formatName names the format.
+func (s *Settings) formatName() string {
+	if s.Format == nil {
+		return "gguf"
+	}
+	return s.Format.Name()
+}
+
+// linear returns a matrix to judge, and why a candidate was refused.
+func (p *SensitivityPlan) linear(t hf.Tensor) (x *linear, refusal, err error) {
+	x = &linear{Item: Item{Tensor: t, Module: loader.NewModule(&t)}}
+	if x.rows, err = newRows(p.Source.Model, t); err != nil {
+		return nil, nil, err
+	}
+	x.candidates, refusal = candidates(p.Settings, x.N, x.K)
+	x.measured = max(slices.IndexFunc(x.candidates, func(c candidate) bool { return c.size >= leastMeasured }), 0)
+	return x, refusal, nil
+}
+
 // candidates lists what a format can hold of a matrix [n, k], the coarsest first. The error is why the last that it cannot hold
 // was refused.
 func candidates(s Settings, n, k int) (list []candidate, refusal error) {
+	if s.Format == nil {
+		return blockCandidates(k)
+	}
 	for _, bits := range candidateBits {
 		whole := false // the row as one group is a candidate
 		for _, group := range candidateGroups {
 			c := candidate{spec: s.Spec}
 			c.spec.Bits, c.spec.Group, c.spec.Method = bits, group, quant.Search
+			c.empty = func(n, k int) *quant.Matrix { return quant.NewMatrix(n, k, bits, c.spec.GroupSize(k), c.spec.Zero) }
 			if group > k || group == k && whole {
 				continue
 			}
@@ -210,8 +242,8 @@ func (p *SensitivityPlan) Work() float64 {
 
 // changes is the number of matrices that are measured.
 func (p *SensitivityPlan) changes() (n int) {
-	for _, x := range p.linears {
-		if len(x.candidates) > 0 {
+	for _, x := range p.all() {
+		if len(x.candidates) > 0 && x != p.head {
 			n++
 		}
 	}
@@ -243,6 +275,9 @@ func (p *SensitivityPlan) Memory() int64 {
 	head, changes := 2*d*int64(a.Vocab), p.changes()
 	if p.head != nil { // its codes wait for the end
 		head, most, changes = 2*head, most+d*int64(a.Vocab), changes+1
+	}
+	if p.Format == nil { // blocks beside the codes
+		most += d * int64(a.Vocab)
 	}
 	return max(most, begin+head+fidelity.HeadBytes(int(threads), a.Vocab)) + fidelity.StreamBytes(changes, p.Tokens, a.Hidden)
 }
@@ -300,72 +335,4 @@ func ModelDigest(b *build.Build) (string, error) {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// sensitivity fills in what is known of all matrices.
-func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][]int32) *Sensitivity {
-	s := &Sensitivity{Tool: "nibble " + version.String(), Version: SensitivityVersion, Format: p.Format.Name(), Zero: p.Spec.Zero.String(),
-		Scale: p.Spec.Scale.String(), Signed: p.Spec.Signed, Rows: sensitivityRows,
-		Model:       SensitivityModel{Architecture: p.Source.Arch.Name, SHA256: model},
-		Calibration: &CalibrationReport{Text: p.Calibration.Settings}}
-	s.Calibration.set(q)
-	if text != nil {
-		x := calib.Sequences{IDs: text}
-		s.Measured = &SensitivityText{len(text), x.Tokens(), x.Digest()}
-	}
-	var losses, divergences []float64
-	for _, x := range p.all() {
-		c := LinearCost{Name: x.Name, Role: x.Role.String(), Layer: x.Layer, Shape: []int{x.N, x.K}, Fused: x.Fused, Candidates: []CandidateCost{}}
-		if x.Expert >= 0 {
-			c.Expert = &x.Expert
-		}
-		for _, part := range x.Tensor.Parts {
-			c.Parts = append(c.Parts, part.Module)
-		}
-		for i, y := range x.candidates {
-			z := CandidateCost{Bits: y.spec.Bits, Group: y.spec.Group, BitsPerWeight: y.size}
-			if first := x.candidates[0]; y.known {
-				z.Loss = figure(y.loss)
-				if text != nil && (i == 0 || first.loss > 0) {
-					kl := x.kl
-					if i > 0 {
-						kl *= y.loss / first.loss
-					} else if x != p.head {
-						losses, divergences = append(losses, y.loss), append(divergences, kl)
-					}
-					z.KL, z.Measured = figure(kl), i == 0
-				}
-			}
-			c.Candidates = append(c.Candidates, z)
-		}
-		s.Linears = append(s.Linears, c)
-	}
-	if r, ok := spearman(losses, divergences); ok {
-		s.Correlation = figure(r)
-	}
-	return s
-}
-
-func figure(v float64) *Figure {
-	f := Figure(v)
-	return &f
-}
-
-// Encode writes the analysis as JSON, one matrix a line.
-func (s *Sensitivity) Encode() ([]byte, error) {
-	head := *s
-	head.Linears = nil
-	raw, err := json.MarshalIndent(head, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	var lines []string
-	for i := range s.Linears {
-		line, err := json.Marshal(&s.Linears[i])
-		if err != nil {
-			return nil, err
-		}
-		lines = append(lines, "    "+string(line))
-	}
-	return fmt.Appendf(bytes.TrimSuffix(raw, []byte("null\n}")), "[\n%s\n  ]\n}\n", strings.Join(lines, ",\n")), nil
 }

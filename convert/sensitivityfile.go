@@ -1,16 +1,94 @@
 package convert
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 
 	"nibble/build"
+	"nibble/calib"
+	"nibble/internal/version"
 )
 
 // MaxSensitivity is the most bytes of an analysis in a file: some 800 for every matrix, and models have tens of thousands.
 const MaxSensitivity = 256 << 20
+
+// sensitivity fills in what is known of all matrices.
+func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][]int32) *Sensitivity {
+	s := &Sensitivity{Tool: "nibble " + version.String(), Version: SensitivityVersion, Format: p.formatName(), Rows: sensitivityRows,
+		Model:       SensitivityModel{Architecture: p.Source.Arch.Name, SHA256: model},
+		Calibration: &CalibrationReport{Text: p.Calibration.Settings}}
+	if p.Format != nil {
+		s.Zero, s.Scale, s.Signed = p.Spec.Zero.String(), p.Spec.Scale.String(), p.Spec.Signed
+	}
+	s.Calibration.set(q)
+	if text != nil {
+		x := calib.Sequences{IDs: text}
+		s.Measured = &SensitivityText{len(text), x.Tokens(), x.Digest()}
+	}
+	var losses, divergences []float64
+	for _, x := range p.all() {
+		c := LinearCost{Name: x.Name, Role: x.Role.String(), Layer: x.Layer, Shape: []int{x.N, x.K}, Fused: x.Fused, Candidates: []CandidateCost{}}
+		if x.Expert >= 0 {
+			c.Expert = &x.Expert
+		}
+		for _, part := range x.Tensor.Parts {
+			c.Parts = append(c.Parts, part.Module)
+		}
+		for i, y := range x.candidates {
+			z := CandidateCost{Type: y.kind, BitsPerWeight: y.size}
+			if y.kind == "" {
+				z.Bits, z.Group = y.spec.Bits, y.spec.Group
+			}
+			if first := x.candidates[x.measured]; y.known {
+				z.Loss = figure(y.loss)
+				if text != nil && (i == x.measured || first.loss > 0) {
+					kl := x.kl
+					if i != x.measured {
+						kl *= y.loss / first.loss
+					} else if x.Role.Linear() {
+						losses, divergences = append(losses, y.loss), append(divergences, kl)
+					}
+					z.KL, z.Measured = figure(kl), i == x.measured
+				}
+			}
+			c.Candidates = append(c.Candidates, z)
+		}
+		s.Linears = append(s.Linears, c)
+	}
+	if r, ok := spearman(losses, divergences); ok {
+		s.Correlation = figure(r)
+	}
+	return s
+}
+
+func figure(v float64) *Figure {
+	f := Figure(v)
+	return &f
+}
+
+// Encode writes the analysis as JSON, one matrix a line.
+func (s *Sensitivity) Encode() ([]byte, error) {
+	head := *s
+	head.Linears = nil
+	raw, err := json.MarshalIndent(head, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for i := range s.Linears {
+		line, err := json.Marshal(&s.Linears[i])
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, "    "+string(line))
+	}
+	return fmt.Appendf(bytes.TrimSuffix(raw, []byte("null\n}")), "[\n%s\n  ]\n}\n", strings.Join(lines, ",\n")), nil
+}
 
 // ParseSensitivity reads what Encode wrote.
 func ParseSensitivity(raw []byte) (*Sensitivity, error) {
@@ -33,12 +111,20 @@ func ParseSensitivity(raw []byte) (*Sensitivity, error) {
 		for _, c := range l.Candidates {
 			for _, f := range []*Figure{c.Loss, c.KL} {
 				if f != nil && (*f < 0 || math.IsInf(float64(*f), 0)) {
-					return nil, fmt.Errorf("%s: %d bits, group %d: a cost of %v", l.Name, c.Bits, c.Group, float64(*f))
+					return nil, fmt.Errorf("%s: %s: a cost of %v", l.Name, c.grid(), float64(*f))
 				}
 			}
 		}
 	}
 	return s, nil
+}
+
+// grid names a candidate.
+func (c *CandidateCost) grid() string {
+	if c.Type != "" {
+		return fmt.Sprintf("type %.20q", c.Type)
+	}
+	return fmt.Sprintf("%d bits, group %d", c.Bits, c.Group)
 }
 
 // digest is the SHA-256 of an analysis as Encode writes it.
@@ -53,12 +139,16 @@ func (s *Sensitivity) digest() (string, error) {
 
 // Fits refuses an analysis of another model, or of another grid than that of the settings.
 func (s *Sensitivity) Fits(src *build.Build, set Settings) error {
-	for _, x := range []struct{ what, is, want string }{
-		{"--format", s.Format, set.Format.Name()},
+	grid := []struct{ what, is, want string }{
+		{"--format", s.Format, set.formatName()},
 		{"zero points (--sym, --asym)", s.Zero, set.Spec.Zero.String()},
 		{"--scale-dtype", s.Scale, set.Spec.Scale.String()},
 		{"--signed-scale", fmt.Sprint(s.Signed), fmt.Sprint(set.Spec.Signed)},
-	} {
+	}
+	if set.Format == nil {
+		grid = grid[:1]
+	}
+	for _, x := range grid {
 		if x.is != x.want {
 			return fmt.Errorf("it was made for another grid: %s %s, the build has %s", x.what, x.is, x.want)
 		}

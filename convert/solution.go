@@ -121,7 +121,7 @@ func (p *Plan) segments(in *calib.Input, it *Item) []segment {
 // matrix is an empty one of n rows.
 func (it *Item) matrix(n int) *quant.Matrix {
 	if it.place != nil {
-		return it.place.matrix(n, it.K)
+		return blockMatrix(it.place.tensor.Type, n, it.K)
 	}
 	return quant.NewMatrix(n, it.K, it.Spec.Bits, it.Spec.GroupSize(it.K), it.Spec.Zero)
 }

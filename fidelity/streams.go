@@ -40,12 +40,12 @@ func StreamBytes(changes, tokens, hidden int) int64 {
 
 // NewStreams embeds the sequences: their residual streams, 4·hidden bytes a token, are in memory until Close.
 func NewStreams(b *build.Build, ids [][]int32, threads int) (*Streams, error) {
-	s := &Streams{ids: ids, hidden: b.Arch.Hidden, threads: max(threads, 1), base: make([]stream, len(ids))}
+	s := &Streams{ids: ids, hidden: b.Arch.Hidden, threads: max(threads, 1)}
 	var err error
 	if s.stages, err = runtime.OpenStages(b, runtime.A16, s.threads); err != nil {
 		return nil, err
 	}
-	if err := s.stages.Embed(ids, func(i int, h []float32) error { s.base[i] = h; return nil }); err != nil {
+	if s.base, err = s.embed(s.stages); err != nil {
 		s.stages.Close()
 		return nil, err
 	}
@@ -73,11 +73,29 @@ func (s *Streams) ChangeHead(b *build.Build, embeds bool) error {
 	s.heads[len(s.changed)] = x
 	var to []stream // nil: the float model's
 	if embeds {
-		to = make([]stream, len(s.ids))
-		err = x.Embed(s.ids, func(i int, h []float32) error { to[i] = h; return nil })
+		to, err = s.embed(x)
 	}
 	s.changed = append(s.changed, to)
 	return err
+}
+
+// ChangeEmbedding adds the stream of a model that has another embedding than the float model, and is like it everywhere else. It takes part
+// before the first layer.
+func (s *Streams) ChangeEmbedding(b *build.Build) error {
+	x, err := runtime.OpenStages(b, runtime.A16, s.threads)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	to, err := s.embed(x)
+	s.changed = append(s.changed, to)
+	return err
+}
+
+// embed returns the residual streams before the first layer.
+func (s *Streams) embed(x *runtime.Stages) ([]stream, error) {
+	to := make([]stream, len(s.ids))
+	return to, x.Embed(s.ids, func(i int, h []float32) error { to[i] = h; return nil })
 }
 
 // parallel runs f for the numbers below n on all threads, each with a lane; see [parallel.Each].

@@ -95,7 +95,7 @@ func newPlan(name string, metadata []Entry, specs []Spec, maxPart int64) (*Plan,
 
 // checkMetadata returns the alignment, if all entries can be written.
 func checkMetadata(metadata []Entry) (alignment int64, err error) {
-	alignment = defaultAlignment
+	alignment = Alignment
 	seen := make(map[string]bool, len(metadata))
 	for _, e := range metadata {
 		switch {

@@ -31,7 +31,7 @@ func parse(in *source.Source, err error) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
-	f := &File{in: in, alignment: defaultAlignment, byKey: map[string]int{}, byName: map[string]int{}}
+	f := &File{in: in, alignment: Alignment, byKey: map[string]int{}, byName: map[string]int{}}
 	if err := f.parseHeader(newCursor(in)); err != nil {
 		in.Close()
 		return nil, err

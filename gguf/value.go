@@ -35,10 +35,10 @@ var valueBytes = [numTypes]int64{1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8}
 const maxDepth = 4
 
 // alignmentKey is the entry that sets the alignment, a uint32.
-const (
-	alignmentKey     = "general.alignment"
-	defaultAlignment = 32
-)
+const alignmentKey = "general.alignment"
+
+// Alignment is that of files that have no such entry: every tensor begins at a multiple of it, in bytes.
+const Alignment = 32
 
 // integer returns the value of an entry as an int64, if it is an integer that fits.
 func integer(value any) (int64, bool) {

@@ -73,7 +73,7 @@ type Rule struct {
 
 // Type returns the type of a tensor. layer is -1 outside the layers.
 func (m *Mix) Type(x Model, o Options, name string, shape []int, layer int) block.Type {
-	if !quantizes(name, shape) {
+	if !Quantizes(name, shape) {
 		return block.F32
 	}
 	switch {
@@ -98,8 +98,8 @@ func (m *Mix) Type(x Model, o Options, name string, shape []int, layer int) bloc
 	return fit(t, columns)
 }
 
-// quantizes reports whether a tensor is a matrix that has a type to choose.
-func quantizes(name string, shape []int) bool {
+// Quantizes reports whether a tensor is a matrix that has a type to choose.
+func Quantizes(name string, shape []int) bool {
 	for len(shape) > 0 && shape[0] == 1 {
 		shape = shape[1:]
 	}
@@ -192,6 +192,29 @@ func (m *Mix) value(x Model, layer int, levels bool) block.Type {
 // smaller is the type with blocks of 32 that takes the place of one with blocks of 256.
 var smaller = map[block.Type]block.Type{block.IQ4_XS: block.IQ4_NL, block.Q2_K: block.Q4_0, block.Q3_K: block.Q4_0,
 	block.Q4_K: block.Q5_0, block.Q5_K: block.Q5_1, block.Q6_K: block.Q8_0}
+
+// FileType returns the number that general.file_type has for a file of matrices that are mostly of a type: that of the mixture which llama.cpp
+// takes a file for that says nothing of itself, q4_k_m where most are Q4_K.
+func FileType(most block.Type) uint32 {
+	for i := range All {
+		if All[i].Base == most {
+			return All[i].FileType
+		}
+	}
+	return 10 // Q2_K, for which there is no mixture here
+}
+
+// Choices are the types that a matrix with rows of so many columns can have, floats apart, in the order of their sizes; of equal ones either
+// may lose less.
+func Choices(columns int) []block.Type {
+	switch {
+	case columns%256 == 0:
+		return []block.Type{block.Q2_K, block.Q3_K, block.IQ4_XS, block.Q4_K, block.Q5_K, block.Q6_K, block.Q8_0}
+	case columns%32 == 0:
+		return []block.Type{block.Q4_0, block.IQ4_NL, block.Q4_1, block.Q5_0, block.Q5_1, block.Q8_0}
+	}
+	return nil
+}
 
 // fit returns the type, or what takes its place in rows of so many columns.
 func fit(t block.Type, columns int) block.Type {

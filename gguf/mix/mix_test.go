@@ -128,3 +128,25 @@ func TestOptions(t *testing.T) {
 		t.Errorf("general.file_type %d, want 15", m.FileType)
 	}
 }
+
+// TestChoices checks that what a plan of single types can use is written, comes by its size, and has whole blocks; and the numbers of files, which
+// are those of llama.cpp's list of file types.
+func TestChoices(t *testing.T) {
+	for columns, want := range map[int]int{256: 7, 576: 6, 40: 0} {
+		list := Choices(columns)
+		if len(list) != want {
+			t.Errorf("%d columns: %v", columns, list)
+		}
+		for i, x := range list {
+			if !x.CanEncode() || columns%x.Size() != 0 || i > 0 && x.Bytes()*list[i-1].Size() < list[i-1].Bytes()*x.Size() {
+				t.Errorf("%d columns: %s, behind %v", columns, x, list[:i])
+			}
+		}
+	}
+	for x, want := range map[block.Type]uint32{block.Q2_K: 10, block.Q3_K: 12, block.IQ4_XS: 30, block.Q4_K: 15, block.Q5_K: 17, block.Q6_K: 18,
+		block.Q8_0: 7, block.Q4_0: 2, block.IQ4_NL: 25, block.Q4_1: 3, block.Q5_0: 8, block.Q5_1: 9, block.F16: 1, block.BF16: 32} {
+		if got := FileType(x); got != want {
+			t.Errorf("%s: %d, want %d", x, got, want)
+		}
+	}
+}

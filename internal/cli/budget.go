@@ -14,6 +14,7 @@ import (
 	"nibble/build"
 	"nibble/calib"
 	"nibble/convert"
+	"nibble/internal/stage"
 )
 
 // budget are the flags that give a build a size in place of bits and groups.
@@ -26,15 +27,15 @@ type budget struct {
 
 func (b *budget) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&b.size, "target-size", "", "most bytes of the output, like 900MB, in place of --bits and --group: all files of the folder, "+
-		"weights, configs, tokenizer and report, what --dry-run adds up. Bits and group of every matrix, or float, are chosen to lose least by --sensitivity-from")
+	f.StringVar(&b.size, "target-size", "", "most bytes of the output, like 900MB, in place of --bits and --group, or of --type: all files of the folder, "+
+		"weights, configs, tokenizer and report, what --dry-run adds up. Bits and group of every matrix, its type in a GGUF file, or float, are chosen to lose least by --sensitivity-from")
 	f.Float64Var(&b.bpw, "target-bpw", 0, "the same as bits per weight, like 4.6: all bytes of all tensors in the weight files, "+
 		"scales and what stays in float included, over all weights of the source, tied ones once")
 	f.StringVar(&b.from, "sensitivity-from", "", "with a target, the JSON file that --sensitivity wrote of this model and format (default: measured now, as --sensitivity does)")
 }
 
 // decided are the flags whose part a budget takes.
-var decided = []string{"bits", "group", "recipe", "scheme"}
+var decided = []string{"bits", "group", "recipe", "scheme", "type", "pure", "tensor-type"}
 
 func (b *budget) check(cmd *cobra.Command) (err error) {
 	changed := cmd.Flags().Changed
@@ -94,6 +95,29 @@ func (o *quantizeOptions) plan(cmd *cobra.Command, b *build.Build, s convert.Set
 		return nil, coded{err, exitUsage}
 	}
 	return plan, err
+}
+
+// planGGUF makes the plan of a file, inside the budget if there is one.
+func (o *quantizeOptions) planGGUF(cmd *cobra.Command, b *build.Build, s convert.GGUFSettings) (*convert.GGUFPlan, error) {
+	if !o.budget.asked() {
+		plan, err := convert.NewGGUF(b, s, o.out)
+		return plan, inputError(err)
+	}
+	if o.parts.name == "" && !o.dry { // measuring takes long
+		if err := stage.CheckFiles(o.out, nil, b.Path, o.mode()); err != nil {
+			return nil, err
+		}
+	}
+	costs, err := o.costs(cmd, b, s.Analysis())
+	if err != nil {
+		return nil, err
+	}
+	plan, err := convert.NewGGUFWithin(b, s, o.out, costs, o.budget.Budget)
+	var none *convert.OutOfRange
+	if errors.As(err, &none) {
+		return nil, coded{err, exitUsage}
+	}
+	return plan, inputError(err)
 }
 
 // costs reads the analysis, or makes it.
@@ -161,7 +185,7 @@ type allotted struct {
 	Limit    int64            `json:"target_bytes"` // of all files, or of all tensors with --target-bpw
 	Taken    int64            `json:"taken_bytes"`
 	KL       *float64         `json:"expected_kl"` // null: not measured
-	Matrices []allottedMatrix `json:"matrices"`
+	Matrices []allottedMatrix `json:"matrices,omitempty"`
 }
 
 // allottedMatrix is a matrix; without bits it stays in float.
@@ -179,6 +203,9 @@ func allotment(p *convert.Plan) *allotted {
 	a := &allotted{Limit: x.Budget.Limit(p), Taken: x.Budget.Taken(p)}
 	if x.Measured {
 		a.KL = &x.Cost
+	}
+	if p.Format == nil { // the tensors of a GGUF file stand there with their types
+		return a
 	}
 	for i := range p.Items {
 		if it := &p.Items[i]; it.Spec != nil {

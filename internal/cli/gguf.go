@@ -60,7 +60,8 @@ var (
 	ggufOnly  = []string{"type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix"}
 	ggufFlags = append([]string{"format", "priority", "profile", "allow-requantize", "output", "overwrite", "dry-run", "json", "quiet", "threads", "tie", "vocab",
 		"calib", "calib-field", "samples", "seqlen", "calib-seed", "calib-pack", "calib-chat", "calib-cache", "calib-kernel", "independent", "method", "resume", "part", "merge",
-		"max-memory", "max-shard-size", "check", "activations", "check-windows"}, ggufOnly...)
+		"max-memory", "max-shard-size", "check", "activations", "check-windows", "sensitivity", "sensitivity-measure", "sensitivity-tokens",
+		"target-size", "target-bpw", "sensitivity-from"}, ggufOnly...)
 )
 
 // ggufSettings turns flags into settings.
@@ -77,6 +78,9 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 	s.Name, s.Pure, s.Threads = name, g.pure, o.threads
 	if s.Mix, err = mix.Parse(g.mix); err != nil {
 		return s, coded{fmt.Errorf("--type: %w", err), exitUsage}
+	}
+	if o.budget.asked() {
+		s.Mix = nil
 	}
 	if s.Embedding, err = blockType("token-embedding-type", g.embedding); err != nil {
 		return s, err
@@ -144,20 +148,31 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 	if o.gguf.writeImatrix != "" {
 		return o.imatrix(cmd, b, s)
 	}
+	if o.sensitivity.file != "" {
+		return o.analyze(cmd, b, s.Analysis())
+	}
+	kind := ggufFormat
+	if s.Mix != nil {
+		kind = s.Mix.Name
+	}
 	if o.out == "" {
-		o.out = name + "-" + s.Mix.Name + ".gguf"
+		label := kind
+		if o.budget.asked() {
+			label = o.budget.label()
+		}
+		o.out = name + "-" + label + ".gguf"
 	}
 	o.out = filepath.Clean(o.out)
-	plan, err := convert.NewGGUF(b, s, o.out)
+	plan, err := o.planGGUF(cmd, b, s)
 	if err != nil {
-		return inputError(err)
+		return err
 	}
 	if o.parts.name != "" {
 		return o.writePart(cmd, b, plan.Work())
 	}
 	if o.dry {
 		notes(cmd, plan.Notes)
-		return printGGUFPlan(cmd, o, plan)
+		return printGGUFPlan(cmd, o, kind, plan)
 	}
 	var files []string
 	for _, f := range plan.Files {
@@ -188,7 +203,7 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 		return o.goesOn(err)
 	}
 	notes(cmd, plan.Notes)
-	return o.printBuild(cmd, s.Mix.Name, plan.Files, plan.Work(), report)
+	return o.printBuild(cmd, kind, plan.Files, plan.Work(), report)
 }
 
 // imatrix writes weights of columns in place of a model.
@@ -197,8 +212,8 @@ func (o *quantizeOptions) imatrix(cmd *cobra.Command, b *build.Build, s convert.
 	switch {
 	case filepath.Ext(out) != ".gguf":
 		return usagef("--write-imatrix %s: the name of the file ends in .gguf", out)
-	case o.out != "" || o.dry || o.resume || o.gguf.imatrix != "" || o.calibration.kernel != "":
-		return usagef("--write-imatrix writes no model: leave --output, --dry-run, --resume, --imatrix and --calib-kernel out")
+	case o.out != "" || o.dry || o.resume || o.gguf.imatrix != "" || o.calibration.kernel != "" || o.budget.asked():
+		return usagef("--write-imatrix writes no model: leave --output, --dry-run, --resume, --imatrix, --calib-kernel and a target size out")
 	}
 	if err := stage.CheckFiles(out, nil, b.Path, stage.Anew(o.overwrite)); err != nil {
 		return err
@@ -242,7 +257,7 @@ func (o *quantizeOptions) ggufSizes(cmd *cobra.Command, s *convert.GGUFSettings)
 }
 
 // printGGUFPlan prints a dry run.
-func printGGUFPlan(cmd *cobra.Command, o *quantizeOptions, p *convert.GGUFPlan) error {
+func printGGUFPlan(cmd *cobra.Command, o *quantizeOptions, kind string, p *convert.GGUFPlan) error {
 	type tensor struct {
 		Name   string `json:"name"`
 		Type   string `json:"type"`
@@ -264,11 +279,17 @@ func printGGUFPlan(cmd *cobra.Command, o *quantizeOptions, p *convert.GGUFPlan) 
 			Parameters    int64          `json:"parameters"`
 			BitsPerWeight float64        `json:"bits_per_weight"`
 			Notes         []string       `json:"notes"`
+			Budget        *allotted      `json:"budget,omitempty"`
 			Tensors       []tensor       `json:"tensors"`
-		}{o.out, p.Files, p.Bytes(), p.Params, p.BitsPerWeight(), append([]string{}, p.Notes...), tensors})
+		}{o.out, p.Files, p.Bytes(), p.Params, p.BitsPerWeight(), append([]string{}, p.Notes...), allotment(p.Work()), tensors})
 	}
 	w := cmd.OutOrStdout()
 	printFiles(w, p.Files)
-	fmt.Fprintf(w, "%s: %s, %.4f bits per weight; nothing written\n", o.out, p.Mix.Name, p.BitsPerWeight())
+	if p.Allotment != nil {
+		if err := printAllotment(w, p.Work()); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "%s: %s, %.4f bits per weight; nothing written\n", o.out, kind, p.BitsPerWeight())
 	return nil
 }

@@ -86,7 +86,8 @@ tokens, best twice that.`,
   quantize --format gptq -o big --merge                   # and the build, the same bytes as in one run
   quantize --sensitivity demo-sensitivity.json            # no build: what quantizing costs each layer of the demo
   quantize --format gptq --target-bpw 5.5 --samples 16    # the demo in this size with the least loss, by what each layer costs
-  quantize ./model --target-size 900MB --sensitivity-from model.json --dry-run`,
+  quantize ./model --target-size 900MB --sensitivity-from model.json --dry-run
+  quantize --format gguf --target-bpw 4.6 --samples 16    # a GGUF file of this size: the type of every tensor by what it costs`,
 		Args: noMore(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runQuantize(cmd, args, o) },
 	}
@@ -205,12 +206,6 @@ func runQuantize(cmd *cobra.Command, args []string, o *quantizeOptions) error {
 	}
 	o.command = reproduction(cmd, args, o.automatic.chosen)
 	if o.format == ggufFormat {
-		if o.budget.asked() {
-			return usagef("GGUF's mixtures have sizes of their own: --type chooses one, a target size goes with other formats")
-		}
-		if o.sensitivity.file != "" {
-			return usagef("--sensitivity looks at grids that GGUF's mixes do not have; leave --format gguf out")
-		}
 		return o.writeGGUF(cmd, b, name)
 	}
 	if err := o.gguf.unused(cmd); err != nil {

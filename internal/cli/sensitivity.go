@@ -25,14 +25,15 @@ type sensitivity struct {
 
 func (s *sensitivity) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.file, "sensitivity", "", "write no build but a JSON file: what each width and group that the format holds costs every linear layer")
+	f.StringVar(&s.file, "sensitivity", "", "write no build but a JSON file: what each width and group that the format holds, or each type of a GGUF file, costs every linear layer")
 	f.BoolVar(&s.measure, "sensitivity-measure", true, "measure the KL divergence with each layer quantized alone (default: where that takes up to 1e14 operations)")
 	f.IntVar(&s.tokens, "sensitivity-tokens", 512, "tokens to measure KL on, the beginnings of calibration sequences, 128 of each")
 }
 
 // buildOnly are the flags that say something about a build.
 var buildOnly = []string{"output", "bits", "group", "method", "recipe", "lm-head", "embedding", "pad-mlp", "unfit", "checkpoint-format",
-	"max-shard-size", "independent", "calib-kernel", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge", "target-size", "target-bpw", "sensitivity-from"}
+	"max-shard-size", "independent", "calib-kernel", "tensor-parallel", "allow-nonfinite", "check", "dry-run", "resume", "part", "merge", "target-size", "target-bpw", "sensitivity-from",
+	"type", "pure", "tensor-type", "token-embedding-type", "output-tensor-type", "imatrix", "write-imatrix"}
 
 // check refuses flags that have no meaning here.
 func (s *sensitivity) check(cmd *cobra.Command) error {
@@ -143,17 +144,9 @@ type roleCost struct {
 	layers                    bool // it is a role of layers
 }
 
-// coarsest is the first candidate of a matrix, nil if it has none.
-func coarsest(l *convert.LinearCost) *convert.CandidateCost {
-	if len(l.Candidates) == 0 {
-		return nil
-	}
-	return &l.Candidates[0]
-}
-
 // cost is what matrices are ranked by: the KL divergence or, without measuring, the loss.
 func cost(l *convert.LinearCost) float64 {
-	c := coarsest(l)
+	c := l.Measured()
 	switch {
 	case c == nil:
 	case c.KL != nil:
@@ -178,7 +171,7 @@ func printSensitivity(out io.Writer, name string, s *convert.Sensitivity) error 
 		r := roles[at]
 		r.matrices++
 		r.weights += l.Shape[0] * l.Shape[1]
-		if c := coarsest(l); c != nil && c.Loss != nil {
+		if c := l.Measured(); c != nil && c.Loss != nil {
 			r.judged++
 			r.loss += float64(*c.Loss)
 			if c.KL != nil {
@@ -199,13 +192,21 @@ func printSensitivity(out io.Writer, name string, s *convert.Sensitivity) error 
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.5f\t%s\n", r.role, r.matrices, r.weights, r.loss/float64(max(r.judged, 1)), kl("%.5f", r.kl))
 	}
 	fmt.Fprintln(w)
-	fmt.Fprintln(w, "costliest\tbits\tgroup\tloss\tKL")
+	grid := "bits\tgroup"
+	if s.Format == ggufFormat {
+		grid = "type"
+	}
+	fmt.Fprintf(w, "costliest\t%s\tloss\tKL\n", grid)
 	for _, l := range ranked[:min(10, len(ranked))] {
-		c := coarsest(l)
+		c := l.Measured()
 		if c == nil || c.Loss == nil {
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.5f\t%s\n", l.Name, c.Bits, c.Group, float64(*c.Loss), kl("%.6f", cost(l)))
+		grid := fmt.Sprintf("%d\t%d", c.Bits, c.Group)
+		if c.Type != "" {
+			grid = c.Type
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.5f\t%s\n", l.Name, grid, float64(*c.Loss), kl("%.6f", cost(l)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -219,6 +220,6 @@ func printSensitivity(out io.Writer, name string, s *convert.Sensitivity) error 
 		}
 		fmt.Fprintf(out, "Spearman's rank correlation of loss and KL: %.3f over %d matrices\n", float64(*s.Correlation), n)
 	}
-	_, err := fmt.Fprintf(out, "%s: %s, each matrix alone as its coarsest candidate above, every candidate in the file\n", name, s.Format)
+	_, err := fmt.Fprintf(out, "%s: %s, each matrix alone as its coarsest candidate of 4 bits or more above, every candidate in the file\n", name, s.Format)
 	return err
 }
