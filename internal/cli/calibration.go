@@ -128,6 +128,11 @@ func (o *quantizeOptions) sequences(ctx context.Context, cmd *cobra.Command, b *
 			return q, err
 		}
 	}
+	if most, _, err := o.maxMemory(); err != nil {
+		return nil, err
+	} else if need := weightMemory(b); o.memory != "" && need > most {
+		return nil, room{most, "--max-memory allows"}.short(need, "the model", "to have it write its calibration text allow more, or take a text, --calib FILE")
+	}
 	m, err := loadModel(b, runtime.Config{Mode: runtime.A16, Threads: o.threads})
 	if err != nil {
 		return nil, err
