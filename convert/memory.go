@@ -43,17 +43,17 @@ func (p *Plan) memory() error {
 	if p.Calibration != nil {
 		lane = laneBytes(p.Source.Arch.Hidden, inner)
 	}
-	moments := p.momentMemory()
-	moments += moments/garbageShare + p.layerMemory()
-	base, thread := baseMemory+moments, lane+int64(block*widest*bytesPerWeight)
+	layer := p.solvedMemory()
+	layer += layer/garbageShare + p.layerMemory()
+	base, thread := baseMemory+layer, lane+int64(block*widest*bytesPerWeight)
 	least := base + thread
 	if p.Calibration != nil { // before that the text is read
 		least = max(least, baseMemory+tokenizerMemory(p.Source))
 	}
 	if p.MaxMemory < least {
 		calibration := ""
-		if moments > 0 {
-			calibration = fmt.Sprintf(", and %d MB for a layer and the second moments of its widest input", moments/1e6)
+		if layer > 0 {
+			calibration = fmt.Sprintf(", and %d MB for a layer or the head, its codes and the second moments of its widest input", layer/1e6)
 		}
 		return fmt.Errorf("convert: %s: one thread needs at least %d MB (%d rows of %d weights%s)", p.allowed(), least/1e6+1, block, widest, calibration)
 	}
@@ -90,7 +90,7 @@ func laneBytes(hidden, inner int) int64 { return 4 * 128 * (10*int64(hidden) + 4
 func (p *Plan) layerMemory() (n int64) {
 	layers := map[int]int64{}
 	for i := range p.Items {
-		if it := &p.Items[i]; p.calibrates(it) {
+		if it := &p.Items[i]; p.calibrates(it) && it.Tensor.Layer >= 0 {
 			layers[it.Tensor.Layer] += 2 * int64(it.N) * int64(it.K)
 			n = max(n, layers[it.Tensor.Layer])
 		}
@@ -98,40 +98,59 @@ func (p *Plan) layerMemory() (n int64) {
 	return n + n/2
 }
 
-// calibrates reports whether a matrix of a layer is solved by what it receives.
+// calibrates reports whether a matrix is solved by what it receives.
 func (p *Plan) calibrates(it *Item) bool {
-	return p.Calibration != nil && it.Spec != nil && p.learns(it) && it.Tensor.Layer >= 0
+	return p.Calibration != nil && it.Spec != nil && p.learns(it)
 }
 
-// momentMemory is about what calibration takes in the heap whatever the number of threads: of the widest input its second moment with the
-// solver's forms of it, of those that k and v share with q two, and what drifts.
-func (p *Plan) momentMemory() int64 {
-	if p.Calibration == nil || !p.full() {
-		return 0
+// solvedMemory is about what calibration takes in the heap whatever the number of threads, of the layer, or the head, where that is most:
+// all its codes, and of its widest input the second moment with the solver's forms of it, of those that k and v share with q two, and what drifts.
+func (p *Plan) solvedMemory() (n int64) {
+	type layer struct{ codes, wide, shared int64 }
+	layers := map[int]layer{}
+	form := int64(0)
+	if p.Calibration != nil && p.full() {
+		form = 8 + 8 + 8 + 4 + 4 // the sum, a copy, the factor in float64; two forms in float32
+		if p.drifts() {
+			form += 8 + 8 + 8 + 4 + 4 // with the sum and the drift of scaled inputs
+		}
 	}
-	wide, shared := int64(0), int64(0)
 	for i := range p.Items {
 		it := &p.Items[i]
 		if !p.calibrates(it) {
 			continue
 		}
+		l := layers[it.Tensor.Layer]
+		l.codes += it.codeBytes()
 		if k := int64(it.K); it.Role == hf.K || it.Role == hf.QKV {
-			shared = max(shared, k)
+			l.shared = max(l.shared, k)
 		} else {
-			wide = max(wide, k)
+			l.wide = max(l.wide, k)
 		}
+		layers[it.Tensor.Layer] = l
+		n = max(n, l.codes+form*max(l.wide*l.wide, 2*l.shared*l.shared))
 	}
-	form := int64(8 + 8 + 8 + 4 + 4) // the sum, a copy, the factor in float64; two forms in float32
-	if p.drifts() {
-		form += 8 + 8 + 8 + 4 + 4 // with the sum and the drift of scaled inputs
+	return n
+}
+
+// codeBytes is what the matrix takes while it is solved: codes, scales and zero points, and its blocks in a GGUF file.
+func (it *Item) codeBytes() int64 {
+	m := it.matrix(1)
+	defer m.Recycle()
+	row := len(m.Codes) + 4*len(m.Scales) + len(m.Zeros) + 4*len(m.Bias)
+	if m.Blocks != nil {
+		row += len(m.Blocks.Raw)
 	}
-	return form * max(wide*wide, 2*shared*shared)
+	return int64(it.N) * int64(row)
 }
 
 // HeapLimit is how much of MaxMemory the heap may take, beside the program and what calibration has outside of it; 0: there is no limit.
-func (p *Plan) HeapLimit() int64 {
-	if p.MaxMemory == 0 {
+func (p *Plan) HeapLimit() int64 { return heapLimit(p.MaxMemory, p.layerMemory()) }
+
+// heapLimit is what most leaves beside the program and so many bytes outside the heap; 0 without most.
+func heapLimit(most, outside int64) int64 {
+	if most == 0 {
 		return 0
 	}
-	return max(p.MaxMemory-programMemory-p.layerMemory(), 1)
+	return max(most-programMemory-outside, 1)
 }

@@ -256,30 +256,55 @@ func (p *SensitivityPlan) Memory() int64 {
 	a := p.Source.Arch
 	threads := int64(max(p.Threads, 1))
 	var wide, largest, down int64
-	layers := make([]int64, a.Layers)
 	for _, x := range p.linears {
 		wide, largest = max(wide, int64(x.K)), max(largest, int64(x.N)*int64(x.K))
-		layers[x.Layer] += 2 * int64(x.N) * int64(x.K)
 		if x.Role == hf.Down {
 			down = max(down, int64(x.K))
 		}
 	}
-	d := int64(a.Hidden)
+	d, layer, head := int64(a.Hidden), p.layerMemory(), p.headMemory()
 	begin := tokenizerMemory(p.Source) + baseMemory
-	most := begin + max(48*d*d, 24*wide*wide) + slices.Max(layers) + threads*wide*(4*solveRows*8)
+	most := begin + max(48*d*d, 24*wide*wide) + layer + threads*wide*(4*solveRows*8)
 	lanes := threads * laneBytes(a.Hidden, int(down))
 	if p.Tokens == 0 {
 		return most + lanes
 	}
-	most += lanes + largest + slices.Max(layers)
-	head, changes := 2*d*int64(a.Vocab), p.changes()
+	most += lanes + largest + layer
+	changes := p.changes()
 	if p.head != nil { // its codes wait for the end
-		head, most, changes = 2*head, most+d*int64(a.Vocab), changes+1
+		most, changes = most+d*int64(a.Vocab), changes+1
 	}
 	if p.Format == nil { // blocks beside the codes
 		most += d * int64(a.Vocab)
 	}
 	return max(most, begin+head+fidelity.HeadBytes(int(threads), a.Vocab)) + fidelity.StreamBytes(changes, p.Tokens, a.Hidden)
+}
+
+// layerMemory is what the matrices of the largest layer take in bfloat16.
+func (p *SensitivityPlan) layerMemory() int64 {
+	layers := make([]int64, p.Source.Arch.Layers)
+	for _, x := range p.linears {
+		layers[x.Layer] += 2 * int64(x.N) * int64(x.K)
+	}
+	return slices.Max(layers)
+}
+
+// headMemory is what the head takes, twice where it is measured.
+func (p *SensitivityPlan) headMemory() int64 {
+	n := 2 * int64(p.Source.Arch.Hidden) * int64(p.Source.Arch.Vocab)
+	if p.head != nil {
+		n *= 2
+	}
+	return n
+}
+
+// HeapLimit is how much of MaxMemory the heap may take, beside the program and matrices; 0: there is no limit.
+func (p *SensitivityPlan) HeapLimit() int64 {
+	outside := p.layerMemory()
+	if p.Tokens > 0 {
+		outside = max(2*outside, p.headMemory())
+	}
+	return heapLimit(p.MaxMemory, outside)
 }
 
 // memory holds it against what is allowed.

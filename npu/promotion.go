@@ -97,6 +97,16 @@ func (g Goal) Missed(e *Evaluation) bool {
 	return !(e.Prefill.SQNR >= g.SQNR && e.Decode.SQNR >= g.SQNR) || tokens >= telling && top1 < g.Top1
 }
 
+// Alone is the SQNR that stands for all of a goal, in tenths of a dB, by how many tokens changed with the noise that was measured.
+func (g Goal) Alone(e *Evaluation) Decibel {
+	top1, tokens := e.Top1()
+	if g.Top1 == 0 || tokens < telling || top1 >= g.Top1 {
+		return g.SQNR
+	}
+	louder := (1 - g.Top1) / (1 - top1)
+	return max(g.SQNR, Decibel(math.Ceil(-200*math.Log10(louder*amplitude(e)))/10))
+}
+
 // mostForTop1 is how many more bytes, as a share, weights may have for the sake of [Goal.Top1]. Half as many changed tokens are 6 dB.
 const mostForTop1 = 0.5
 

@@ -195,6 +195,12 @@ func TestGoal(t *testing.T) {
 			t.Errorf("%+v: %.3f dB and %g spare, missed: %t", c.goal, dB, noise, c.goal.Missed(e))
 		}
 	}
+	// 11 of 1000 tokens changed at 40.095 dB, so that 10 do at 40.923 dB.
+	for goal, want := range map[Goal]Decibel{{36.9, 0}: 36.9, {36.9, 0.98}: 36.9, {36.9, 0.99}: 41, {45, 0.99}: 45} {
+		if got := goal.Alone(e); got != want {
+			t.Errorf("%+v: %g dB alone, want %g", goal, got, want)
+		}
+	}
 	// Then half the noise, of which no token changed. Both changed 11 of 1000 tokens by 1.5 times the first one's noise, so that the second one changes
 	// .00367, with an error of sqrt(2·.00367·.99633/1000) = .0027 as many as .00637, and .01 are 3.92 dB more.
 	f := &frequency{}

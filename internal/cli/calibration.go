@@ -52,9 +52,12 @@ func (o *quantizeOptions) calibrate(cmd *cobra.Command, b *build.Build, s *conve
 	needed := s.Spec.Calibrated() || s.Recipe.Calibrated()
 	more := ""
 	if c.kernel != "" {
-		if !slices.Contains(kernel.All(), tileKernel) || c.kernel != tileKernel {
+		if c.kernel != tileKernel {
+			return usagef("--calib-kernel %s: it can be %s", c.kernel, tileKernel)
+		}
+		if !slices.Contains(kernel.All(), tileKernel) {
 			_, reason := kernel.AMX()
-			return usagef("--calib-kernel %s: it can be %s, where there is AMX; here %s", c.kernel, tileKernel, reason)
+			return usagef("--calib-kernel %s: it needs AMX, and here %s", c.kernel, reason)
 		}
 		if !needed && c.Source == "" {
 			return usagef("--calib-kernel goes with --calib or a calibrated method")
@@ -124,6 +127,11 @@ func (o *quantizeOptions) sequences(ctx context.Context, cmd *cobra.Command, b *
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return q, err
 		}
+	}
+	if most, _, err := o.maxMemory(); err != nil {
+		return nil, err
+	} else if need := weightMemory(b); o.memory != "" && need > most {
+		return nil, room{most, "--max-memory allows"}.short(need, "the model", "to have it write its calibration text allow more, or take a text, --calib FILE")
 	}
 	m, err := loadModel(b, runtime.Config{Mode: runtime.A16, Threads: o.threads})
 	if err != nil {

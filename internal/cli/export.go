@@ -123,7 +123,7 @@ func (o *exportOptions) check() (err error) {
 	if dB, err := strconv.ParseFloat(o.promote, 64); err == nil && dB > 0 && dB <= 100 {
 		o.goal.SQNR = npu.Decibel(dB)
 	} else if o.promote != promoteNeeded && o.promote != promoteNone && o.promote != promoteAuto {
-		return usagef("--promote %q: want needed, none, auto, or 0 to 100 dB", o.promote)
+		return usagef("--promote %q: want needed, none, auto, or dB, above 0 and up to 100", o.promote)
 	}
 	if o.kv == "" {
 		o.kv = "int16"
@@ -194,6 +194,9 @@ func (o *exportOptions) fits(m *npu.Model) error {
 func runExport(cmd *cobra.Command, args []string, o *exportOptions) error {
 	if err := cmp.Or(o.check(), reproducible()); err != nil {
 		return err
+	}
+	if cmd.Flags().Changed("promote") && o.promote == promoteNeeded && !o.raises() {
+		return usagef("--promote needed is of --scheme w8a16, and not of --shape: --promote auto, or a number of dB, gives others more bits")
 	}
 	b, name, err := o.open(args)
 	if err != nil {

@@ -49,7 +49,7 @@ func (x *exporting) raiseNeeded(held [][]int32) error {
 			float64(x.result.Prefill.SQNR), float64(x.result.Decode.SQNR), 100*top1, figures(goal), why))
 	}
 	if why := x.obstacle(x.model); why != "" {
-		misses("8-bit weights", fmt.Sprintf(", but %s; --promote %g does it", why, float64(goal.SQNR)))
+		misses("8-bit weights", fmt.Sprintf(", but %s; --promote %g does it", why, float64(goal.Alone(x.result))))
 		return nil
 	}
 	x.goal = goal

@@ -80,18 +80,22 @@ func limitHeap(most int64) {
 // loadModel loads a build to run it, unless the memory does not hold its weights.
 func loadModel(b *build.Build, c runtime.Config) (*runtime.Model, error) {
 	if r, known := freeMemory(); known {
-		need := int64(0)
-		for _, t := range b.Set.Tensors() {
-			if n := t.Bytes(); t.DType == safetensors.F32 {
-				need += n / 2 // it may be kept as bfloat16
-			} else {
-				need += n
-			}
-		}
-		if need > r.bytes {
+		if need := weightMemory(b); need > r.bytes {
 			return nil, r.short(need, "the model", "take a build of fewer bits")
 		}
 	}
 	m, err := runtime.Load(b, c)
 	return m, inputError(err)
+}
+
+// weightMemory is the least that a model's weights take.
+func weightMemory(b *build.Build) (n int64) {
+	for _, t := range b.Set.Tensors() {
+		if t.DType == safetensors.F32 {
+			n += t.Bytes() / 2 // it may be kept as bfloat16
+		} else {
+			n += t.Bytes()
+		}
+	}
+	return n
 }

@@ -94,7 +94,7 @@ func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set conver
 	if err != nil {
 		return nil, err
 	}
-	limitHeap(plan.MaxMemory)
+	limitHeap(plan.HeapLimit())
 	if s.measure && plan.Tokens == 0 {
 		notes(cmd, []string{"KL is not measured: that would take over 1e14 operations; --sensitivity-measure does it all the same"})
 	}
