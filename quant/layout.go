@@ -24,17 +24,18 @@ func (put Put) Columns(tensor int, off, stride int64, rows int, p []byte) error 
 	return nil
 }
 
-// readWhole is about how many bytes ReadColumns reads at once where it reads what is between columns, too.
-const readWhole = 64 << 10
+const (
+	readWhole   = 64 << 10 // about what ReadColumns reads at once where it reads what is between columns, too
+	readBetween = 4 << 10  // bytes that take about as long as a call of the system
+)
 
-// ReadColumns is the inverse of Columns. Columns that are a quarter of a row or more are read together with what is between them, as
-// a call of the system takes longer than that.
+// ReadColumns is the inverse of Columns. Where little is between the columns of two rows it is read with them.
 func ReadColumns(src Source, name string, off, stride int64, rows int, p []byte) error {
 	size := len(p) / rows
 	if int64(size) == stride {
 		return src.ReadAt(name, p, off)
 	}
-	if int64(size) < stride/4 || stride > readWhole/2 {
+	if stride-int64(size) > readBetween {
 		for r := range rows {
 			if err := src.ReadAt(name, p[r*size:(r+1)*size], off+int64(r)*stride); err != nil {
 				return err
@@ -42,7 +43,7 @@ func ReadColumns(src Source, name string, off, stride int64, rows int, p []byte)
 		}
 		return nil
 	}
-	step := readWhole / int(stride)
+	step := max(readWhole/int(stride), 1)
 	b, whole := Borrow(step * int(stride))
 	defer b.Return()
 	for first := 0; first < rows; first += step {

@@ -32,11 +32,11 @@ func TestReadColumns(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 1))
 	for _, x := range []struct{ stride, rows, size, off, reads int }{
 		{8, 5, 8, 0, 1},          // whole rows
-		{8, 5, 1, 7, 5},          // an eighth
-		{8, 5, 2, 6, 1},          // a quarter
+		{8, 5, 1, 7, 1},          // an eighth, and what is between
 		{1000, 200, 250, 750, 4}, // 65 rows at a time
-		{1000, 200, 249, 751, 200},
 		{1000, 130, 999, 0, 2},
+		{4196, 3, 100, 4096, 1},
+		{4197, 3, 100, 4097, 3}, // a byte more between them
 		{40000, 3, 39999, 1, 3}, // two rows do not fit
 	} {
 		src := &tensorOf{bytes: make([]byte, x.stride*x.rows)}
