@@ -76,7 +76,7 @@ func (s *Settings) allowed() string {
 func tokenizerMemory(b *build.Build) int64 {
 	for _, name := range []string{"tokenizer.json", "tokenizer.model"} {
 		if info, err := fs.Stat(b.FS, name); err == nil {
-			return 2 * info.Size()
+			return 2 * min(info.Size(), 1<<40)
 		}
 	}
 	return 0
