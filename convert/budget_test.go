@@ -23,12 +23,12 @@ func within(src *build.Build, s convert.Settings, x *convert.Sensitivity, b conv
 	return convert.NewPlanWithin(src, s, x, b)
 }
 
-// span returns the least and the most bytes of a build, as the errors of budgets say.
-func span(t *testing.T, src *build.Build, s convert.Settings, x *convert.Sensitivity) (least, most int64) {
+// span returns the least and the most bytes of what is planned inside a budget, as the errors of budgets say.
+func span(t *testing.T, plan func(convert.Budget) error) (least, most int64) {
 	t.Helper()
 	for _, b := range []int64{1, 1 << 40} {
 		var none *convert.OutOfRange
-		if _, err := within(src, s, x, convert.Budget{Bytes: b}); !errors.As(err, &none) {
+		if err := plan(convert.Budget{Bytes: b}); !errors.As(err, &none) {
 			t.Fatalf("a budget of %d bytes: %v", b, err)
 		} else if none.Most {
 			most = none.Bound.Bytes
@@ -83,7 +83,7 @@ func TestBudget(t *testing.T) {
 		s := calibrated(t, src, c.format, quant.Search)
 		s.Target, s.KeepUnfit = c.target, true
 		x := analyze(t, src, s, 40)
-		least, most := span(t, src, s, x)
+		least, most := span(t, func(b convert.Budget) error { _, err := within(src, s, x, b); return err })
 		for _, limit := range []int64{least, least + (most-least)/5, least + (most-least)/2, most} {
 			p, err := within(src, s, x, convert.Budget{Bytes: limit})
 			if err != nil {
@@ -182,7 +182,7 @@ func TestBudgetOfOneSetting(t *testing.T) {
 				all = append(all, p)
 			}
 		}
-		least, most := span(t, src, s, x)
+		least, most := span(t, func(b convert.Budget) error { _, err := within(src, s, x, b); return err })
 		for share := range 11 {
 			limit := least + (most-least)*int64(share)/10
 			best := math.Inf(1)

@@ -21,7 +21,8 @@ type Calibration struct {
 	Load        func(ctx context.Context) (*calib.Sequences, error)
 	Independent bool // every layer sees float predecessors
 
-	// Kernel is the set of kernels that the pass computes with, one with bits of its own; "": any, as all others have the same.
+	// Kernel is the set of kernels that the pass computes with, one with bits of its own; "": any, as all others have the same. Until the pass
+	// ends it is that of the whole process, which may compute nothing else meanwhile.
 	Kernel string
 
 	Cache  string            // folder that keeps what matrices of the float model receive; "": none does

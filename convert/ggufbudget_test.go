@@ -33,22 +33,6 @@ func fileWithin(src *build.Build, x *convert.Sensitivity, b convert.Budget) (*co
 	return convert.NewGGUFWithin(src, convert.GGUFSettings{Threads: 2}, "m.gguf", x, b)
 }
 
-// fileSpan returns the least and the most bytes of a file with its report, as the errors of budgets say.
-func fileSpan(t *testing.T, src *build.Build, x *convert.Sensitivity) (least, most int64) {
-	t.Helper()
-	for _, b := range []int64{1, 1 << 40} {
-		var none *convert.OutOfRange
-		if _, err := fileWithin(src, x, convert.Budget{Bytes: b}); !errors.As(err, &none) {
-			t.Fatalf("a budget of %d bytes: %v", b, err)
-		} else if none.Most {
-			most = none.Bound.Bytes
-		} else {
-			least = none.Bound.Bytes
-		}
-	}
-	return least, most
-}
-
 // costOf is what the analysis says of a tensor as a type; float costs nothing. The second result is false where it says nothing.
 func costOf(x *convert.Sensitivity, t *names.Tensor, kind block.Type) (sum float64, known bool) {
 	if kind.Size() == 1 {
@@ -91,7 +75,7 @@ func TestGGUFBudget(t *testing.T) {
 			continue // not in GGUF
 		}
 		x := analyze(t, src, s.Analysis(), 24)
-		least, most := fileSpan(t, src, x)
+		least, most := span(t, func(b convert.Budget) error { _, err := fileWithin(src, x, b); return err })
 		for _, limit := range []int64{least, least + (most-least)/4, most} {
 			p, err := fileWithin(src, x, convert.Budget{Bytes: limit})
 			if err != nil {

@@ -10,19 +10,16 @@ import "sync"
 // has the bits that Pairs has on tiles for those columns: even and odd rows apart, 32 rows at a time. They are other bits than Moment.Add has in all
 // other sets, and as close to the exact sum.
 
-// momentRows is what a tile moment adds at once, in either direction.
-const momentRows = PanelRows
-
 // tileMoment is the memory of one of them.
 type tileMoment struct {
 	p      Product
 	blocks []Block
-	y      [momentRows * PanelRows]float32
+	y      [PanelRows * PanelRows]float32
 }
 
 var tileMoments = sync.Pool{New: func() any { return new(tileMoment) }}
 
-// momentTiles is Moment.Add of 32 by 32 columns, k steps of pairs, a multiple of four, of which a is across.
+// momentTiles is Moment.Add of PanelRows by PanelRows columns, k steps of pairs, a multiple of four, of which a is across.
 func momentTiles(c []float64, ldc int, a []float32, ks int, b []float32, bs, k int) {
 	m := tileMoments.Get().(*tileMoment)
 	m.blocks = m.blocks[:0]
@@ -31,11 +28,11 @@ func momentTiles(c []float64, ldc int, a []float32, ks int, b []float32, bs, k i
 	}
 	p := &m.p
 	p.Codes, p.Blocks, p.Panels = Bytes(b[:(k-1)*bs+PanelRows]), m.blocks, 1
-	p.X, p.Stride, p.Row = Bytes(a[:(momentRows-1)*ks+k]), int64(4*ks), momentRows
-	p.Totals = noTotals[:len(m.blocks)*momentRows]
+	p.X, p.Stride, p.Row = Bytes(a[:(PanelRows-1)*ks+k]), int64(4*ks), PanelRows
+	p.Totals = noTotals[:len(m.blocks)*PanelRows]
 	p.Y = m.y[:]
-	p.Pairs(momentRows)
-	for i := range momentRows {
+	p.Pairs(PanelRows)
+	for i := range PanelRows {
 		to := c[i*ldc:][:PanelRows]
 		for j, v := range m.y[i*PanelRows:][:PanelRows] {
 			to[j] += float64(v)
@@ -46,4 +43,4 @@ func momentTiles(c []float64, ldc int, a []float32, ks int, b []float32, bs, k i
 }
 
 // noTotals are the sums of activations, which only matrices with scales want, of as many blocks as rows of a moment make.
-var noTotals [MomentRows / WidestBlock * momentRows]float32
+var noTotals [MomentRows / WidestBlock * PanelRows]float32

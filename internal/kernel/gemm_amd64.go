@@ -39,6 +39,6 @@ var (
 	}
 	momentsAMXBF16 = moments{
 		momentsAVX512.moment32,
-		Moment{momentRows, PanelRows, PanelRows, 1, true, nil, packMomentsBF16},
+		Moment{PanelRows, PanelRows, PanelRows, 1, true, nil, packMomentsBF16},
 	}
 )
