@@ -41,3 +41,6 @@ func NewGGUFOf(src *build.Build, s GGUFSettings, out string, types map[string]co
 	s.Allotment = &Allotment{Budget: Budget{Bytes: 1}, types: types}
 	return NewGGUF(src, s, out)
 }
+
+// PlanDigest is what parts of an output have in common.
+func (p *Plan) PlanDigest() string { return p.planDigest() }

@@ -138,7 +138,7 @@ func (p *Plan) planDigest() string {
 	h := sha256.New()
 	p.describe(h)
 	if c := p.Calibration; c != nil {
-		fmt.Fprintf(h, "%s %t\n", c.Settings, c.Independent)
+		fmt.Fprintf(h, "%s %t %s\n", c.Settings, c.Independent, c.Kernel)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -26,7 +26,15 @@ func TestCalibrationOnTiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	_, vectors := quantize(t, src, s, filepath.Join(dir, "vectors"))
+	other, err := convert.NewPlan(src, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := other.PlanDigest()
 	s.Calibration.Kernel = "amxbf16"
+	if other.PlanDigest() == without {
+		t.Error("parts with and without tiles would be joined")
+	}
 	if usable, _ := kernel.AMX(); !usable {
 		plan, err := convert.NewPlan(src, s)
 		if err != nil {
