@@ -238,74 +238,74 @@ weights:
 	VMOVUPS      Y7, 160(AX)
 	VMOVUPS      Y8, 192(AX)
 	VMOVUPS      2144(DX), Y2
-	VMOVUPS      (AX), Y3
-	VMOVUPS      32(AX), Y9
-	VBROADCASTSS bottom+40(FP), Y10
-	VMULPS       Y5, Y2, Y11
-	VMULPS       Y4, Y4, Y12
-	VSUBPS       Y12, Y11, Y12
+	VMULPS       Y5, Y2, Y3
+	VMULPS       Y4, Y4, Y9
+	VSUBPS       Y9, Y3, Y9
 	VMULPS       Y7, Y2, Y2
-	VMULPS       Y6, Y4, Y13
-	VSUBPS       Y13, Y2, Y2
-	VDIVPS       Y12, Y2, Y2
-	VMULPS       Y7, Y4, Y13
-	VMULPS       Y6, Y5, Y14
-	VSUBPS       Y14, Y13, Y13
-	VDIVPS       Y12, Y13, Y13
-	VMULPS       Y2, Y3, Y14
-	VADDPS       Y14, Y3, Y14
-	VMULPS       Y13, Y3, Y15
-	VADDPS       Y15, Y9, Y15
-	VMULPS       Y3, Y3, Y16
-	VMULPS       Y7, Y2, Y2
-	VSUBPS       Y2, Y8, Y2
-	VMULPS       Y6, Y13, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y2, Y16, Y2
-	VXORPS       Y6, Y6, Y6
+	VMULPS       Y6, Y4, Y10
+	VSUBPS       Y10, Y2, Y2
+	VDIVPS       Y9, Y2, Y2
+	VMULPS       Y7, Y4, Y10
+	VMULPS       Y6, Y5, Y11
+	VSUBPS       Y11, Y10, Y10
+	VDIVPS       Y9, Y10, Y10
+	VMULPS       Y7, Y2, Y11
+	VSUBPS       Y11, Y8, Y8
+	VMULPS       Y6, Y10, Y6
+	VADDPS       Y6, Y8, Y6
+	VMOVUPS      (AX), Y8
+	VMOVUPS      32(AX), Y11
+	VMULPS       Y8, Y8, Y12
+	VMULPS       Y6, Y12, Y6
+	VMULPS       Y2, Y8, Y2
+	VADDPS       Y2, Y8, Y2
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y11, Y10
+	VBROADCASTSS bottom+40(FP), Y12
+	VXORPS       Y13, Y13, Y13
 	MOVL         $0x3727c5ac, BX
+	VMOVD        BX, X14
+	VBROADCASTSS X14, Y14
+	VMULPS       Y3, Y14, Y3
+	VCMPPS       $0x1e, Y3, Y9, Y3
+	VCMPPS       $0x1e, Y13, Y2, Y9
+	VCMPPS       $0x1d, Y12, Y10, Y12
+	VANDPS       Y9, Y3, Y3
+	VANDPS       Y12, Y3, Y3
+	VADDPS       Y7, Y5, Y7
+	VMULPS       Y7, Y8, Y7
+	VMULPS       Y4, Y11, Y4
+	VSUBPS       Y4, Y7, Y4
+	VDIVPS       Y5, Y4, Y5
+	VMOVUPS      2208(DX), Y7
+	VMULPS       Y5, Y4, Y4
+	VSUBPS       Y4, Y7, Y4
+	VCMPPS       $0x1e, Y13, Y5, Y7
+	MOVL         $0x7fc00000, BX
 	VMOVD        BX, X8
 	VBROADCASTSS X8, Y8
-	VMULPS       Y11, Y8, Y8
-	VCMPPS       $0x1e, Y8, Y12, Y8
-	VCMPPS       $0x1e, Y6, Y14, Y11
-	VCMPPS       $0x1d, Y10, Y15, Y10
-	VANDPS       Y11, Y8, Y8
-	VANDPS       Y10, Y8, Y8
-	VADDPS       Y7, Y5, Y7
-	VMULPS       Y7, Y3, Y3
-	VMULPS       Y4, Y9, Y4
-	VSUBPS       Y4, Y3, Y3
-	VDIVPS       Y5, Y3, Y4
-	VMOVUPS      2208(DX), Y5
-	VMULPS       Y4, Y3, Y3
-	VSUBPS       Y3, Y5, Y3
-	VCMPPS       $0x1e, Y6, Y4, Y5
-	MOVL         $0x7fc00000, BX
-	VMOVD        BX, X7
-	VBROADCASTSS X7, Y7
-	VBLENDVPS    Y5, Y3, Y7, Y3
-	VBLENDVPS    Y8, Y14, Y4, Y4
-	VBLENDVPS    Y8, Y15, Y6, Y5
-	VBLENDVPS    Y8, Y2, Y3, Y2
+	VBLENDVPS    Y7, Y4, Y8, Y4
+	VBLENDVPS    Y3, Y2, Y5, Y2
+	VBLENDVPS    Y3, Y10, Y13, Y5
+	VBLENDVPS    Y3, Y6, Y4, Y3
 	MOVQ         best+48(FP), BX
 	MOVQ         count+8(FP), SI
 	SUBQ         CX, SI
-	VMOVUPS      (BX), Y3
-	VCMPPS       $0x11, Y3, Y2, Y6
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
+	VMOVUPS      (BX), Y4
+	VCMPPS       $0x11, Y4, Y3, Y6
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Y4
 	VMOVUPS      (BX), Y7
-	VBLENDVPS    Y6, Y2, Y7, Y7
+	VBLENDVPS    Y6, Y3, Y7, Y7
 	VMOVUPS      Y7, (BX)
-	VMOVUPS      32(BX), Y2
-	VBLENDVPS    Y6, Y4, Y2, Y2
-	VMOVUPS      Y2, 32(BX)
+	VMOVUPS      32(BX), Y3
+	VBLENDVPS    Y6, Y2, Y3, Y3
+	VMOVUPS      Y3, 32(BX)
 	VMOVUPS      64(BX), Y2
 	VBLENDVPS    Y6, Y5, Y2, Y2
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      96(BX), Y2
-	VBLENDVPS    Y6, Y3, Y2, Y2
+	VBLENDVPS    Y6, Y4, Y2, Y2
 	VMOVUPS      Y2, 96(BX)
 	ADDQ         $0x000000e0, AX
 	SUBQ         $0x01, CX
@@ -633,40 +633,40 @@ weightsOfPairs:
 	VMOVUPS         Y8, 192(AX)
 	VEXTRACTF64X4   $0x01, Z8, 416(AX)
 	VBROADCASTF64X4 2144(DX), Z3
+	VMULPS          Z5, Z3, Z21
+	VMULPS          Z4, Z4, Z22
+	VSUBPS          Z22, Z21, Z22
+	VMULPS          Z7, Z3, Z3
+	VMULPS          Z6, Z4, Z23
+	VSUBPS          Z23, Z3, Z3
+	VDIVPS          Z22, Z3, Z3
+	VMULPS          Z7, Z4, Z23
+	VMULPS          Z6, Z5, Z24
+	VSUBPS          Z24, Z23, Z23
+	VDIVPS          Z22, Z23, Z23
+	VMULPS          Z7, Z3, Z24
+	VSUBPS          Z24, Z8, Z24
+	VMULPS          Z6, Z23, Z25
+	VADDPS          Z25, Z24, Z24
 	VMOVUPS         (AX), Y19
 	VINSERTF64X4    $0x01, 224(AX), Z19, Z19
 	VMOVUPS         32(AX), Y20
 	VINSERTF64X4    $0x01, 256(AX), Z20, Z20
-	VBROADCASTSS    bottom+40(FP), Z21
-	VMULPS          Z5, Z3, Z22
-	VMULPS          Z4, Z4, Z23
-	VSUBPS          Z23, Z22, Z23
-	VMULPS          Z7, Z3, Z3
-	VMULPS          Z6, Z4, Z24
-	VSUBPS          Z24, Z3, Z3
-	VDIVPS          Z23, Z3, Z3
-	VMULPS          Z7, Z4, Z24
-	VMULPS          Z6, Z5, Z25
-	VSUBPS          Z25, Z24, Z24
-	VDIVPS          Z23, Z24, Z24
-	VMULPS          Z3, Z19, Z25
-	VADDPS          Z25, Z19, Z25
-	VMULPS          Z24, Z19, Z26
-	VADDPS          Z26, Z20, Z26
-	VMULPS          Z19, Z19, Z27
-	VMULPS          Z7, Z3, Z3
-	VSUBPS          Z3, Z8, Z3
-	VMULPS          Z6, Z24, Z24
-	VADDPS          Z24, Z3, Z3
-	VMULPS          Z3, Z27, Z3
+	VMULPS          Z19, Z19, Z25
+	VMULPS          Z24, Z25, Z24
+	VMULPS          Z3, Z19, Z3
+	VADDPS          Z3, Z19, Z3
+	VMULPS          Z23, Z19, Z23
+	VADDPS          Z23, Z20, Z23
+	VBROADCASTSS    bottom+40(FP), Z25
 	VPXORQ          Z9, Z9, Z9
 	MOVL            $0x3727c5ac, BX
 	VMOVD           BX, X2
-	VBROADCASTSS    X2, Z24
-	VMULPS          Z22, Z24, Z22
-	VCMPPS          $0x1e, Z22, Z23, K1
-	VCMPPS          $0x1e, Z9, Z25, K2
-	VCMPPS          $0x1d, Z21, Z26, K3
+	VBROADCASTSS    X2, Z26
+	VMULPS          Z21, Z26, Z21
+	VCMPPS          $0x1e, Z21, Z22, K1
+	VCMPPS          $0x1e, Z9, Z3, K2
+	VCMPPS          $0x1d, Z25, Z23, K3
 	KANDW           K2, K1, K1
 	KANDW           K3, K1, K1
 	VADDPS          Z7, Z5, Z21
@@ -674,17 +674,17 @@ weightsOfPairs:
 	VMULPS          Z4, Z20, Z22
 	VSUBPS          Z22, Z21, Z21
 	VDIVPS          Z5, Z21, Z22
-	VBROADCASTF64X4 2208(DX), Z23
+	VBROADCASTF64X4 2208(DX), Z25
 	VMULPS          Z22, Z21, Z21
-	VSUBPS          Z21, Z23, Z21
+	VSUBPS          Z21, Z25, Z21
 	VCMPPS          $0x1e, Z9, Z22, K2
 	MOVL            $0x7fc00000, BX
 	VMOVD           BX, X2
-	VBROADCASTSS    X2, Z23
-	VBLENDMPS       Z21, Z23, K2, Z10
-	VBLENDMPS       Z25, Z22, K1, Z11
-	VBLENDMPS       Z26, Z9, K1, Z12
-	VBLENDMPS       Z3, Z10, K1, Z13
+	VBROADCASTSS    X2, Z25
+	VBLENDMPS       Z21, Z25, K2, Z10
+	VBLENDMPS       Z3, Z22, K1, Z11
+	VBLENDMPS       Z23, Z9, K1, Z12
+	VBLENDMPS       Z24, Z10, K1, Z13
 	MOVQ            best+48(FP), BX
 	MOVQ            count+8(FP), SI
 	SUBQ            CX, SI
@@ -773,56 +773,56 @@ weights:
 	VMOVUPS      Y7, 160(AX)
 	VMOVUPS      Y8, 192(AX)
 	VMOVUPS      2144(DX), Y2
-	VMOVUPS      (AX), Y3
-	VMOVUPS      32(AX), Y9
-	VBROADCASTSS bottom+40(FP), Y10
-	VMULPS       Y5, Y2, Y11
-	VMULPS       Y4, Y4, Y12
-	VSUBPS       Y12, Y11, Y12
+	VMULPS       Y5, Y2, Y3
+	VMULPS       Y4, Y4, Y9
+	VSUBPS       Y9, Y3, Y9
 	VMULPS       Y7, Y2, Y2
-	VMULPS       Y6, Y4, Y13
-	VSUBPS       Y13, Y2, Y2
-	VDIVPS       Y12, Y2, Y2
-	VMULPS       Y7, Y4, Y13
-	VMULPS       Y6, Y5, Y18
-	VSUBPS       Y18, Y13, Y13
-	VDIVPS       Y12, Y13, Y13
-	VMULPS       Y2, Y3, Y18
-	VADDPS       Y18, Y3, Y18
-	VMULPS       Y13, Y3, Y19
-	VADDPS       Y19, Y9, Y19
-	VMULPS       Y3, Y3, Y20
-	VMULPS       Y7, Y2, Y2
-	VSUBPS       Y2, Y8, Y2
-	VMULPS       Y6, Y13, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y2, Y20, Y2
-	VXORPS       Y6, Y6, Y6
+	VMULPS       Y6, Y4, Y10
+	VSUBPS       Y10, Y2, Y2
+	VDIVPS       Y9, Y2, Y2
+	VMULPS       Y7, Y4, Y10
+	VMULPS       Y6, Y5, Y11
+	VSUBPS       Y11, Y10, Y10
+	VDIVPS       Y9, Y10, Y10
+	VMULPS       Y7, Y2, Y11
+	VSUBPS       Y11, Y8, Y8
+	VMULPS       Y6, Y10, Y6
+	VADDPS       Y6, Y8, Y6
+	VMOVUPS      (AX), Y8
+	VMOVUPS      32(AX), Y11
+	VMULPS       Y8, Y8, Y12
+	VMULPS       Y6, Y12, Y6
+	VMULPS       Y2, Y8, Y2
+	VADDPS       Y2, Y8, Y2
+	VMULPS       Y10, Y8, Y10
+	VADDPS       Y10, Y11, Y10
+	VBROADCASTSS bottom+40(FP), Y12
+	VXORPS       Y13, Y13, Y13
 	MOVL         $0x3727c5ac, BX
-	VMOVD        BX, X8
-	VBROADCASTSS X8, Y8
-	VMULPS       Y11, Y8, Y8
-	VCMPPS       $0x1e, Y8, Y12, K1
-	VCMPPS       $0x1e, Y6, Y18, K2
-	VCMPPS       $0x1d, Y10, Y19, K3
+	VMOVD        BX, X18
+	VBROADCASTSS X18, Y18
+	VMULPS       Y3, Y18, Y3
+	VCMPPS       $0x1e, Y3, Y9, K1
+	VCMPPS       $0x1e, Y13, Y2, K2
+	VCMPPS       $0x1d, Y12, Y10, K3
 	KANDW        K2, K1, K1
 	KANDW        K3, K1, K1
-	VADDPS       Y7, Y5, Y7
-	VMULPS       Y7, Y3, Y3
-	VMULPS       Y4, Y9, Y4
+	VADDPS       Y7, Y5, Y3
+	VMULPS       Y3, Y8, Y3
+	VMULPS       Y4, Y11, Y4
 	VSUBPS       Y4, Y3, Y3
 	VDIVPS       Y5, Y3, Y4
 	VMOVUPS      2208(DX), Y5
 	VMULPS       Y4, Y3, Y3
 	VSUBPS       Y3, Y5, Y3
-	VCMPPS       $0x1e, Y6, Y4, K2
+	VCMPPS       $0x1e, Y13, Y4, K2
 	MOVL         $0x7fc00000, BX
 	VMOVD        BX, X5
 	VBROADCASTSS X5, Y5
 	VBLENDMPS    Y3, Y5, K2, Y14
-	VBLENDMPS    Y18, Y4, K1, Y15
-	VBLENDMPS    Y19, Y6, K1, Y16
-	VBLENDMPS    Y2, Y14, K1, Y17
+	VBLENDMPS    Y2, Y4, K1, Y15
+	VBLENDMPS    Y10, Y13, K1, Y16
+	VBLENDMPS    Y6, Y14, K1, Y17
 	MOVQ         best+48(FP), BX
 	MOVQ         count+8(FP), SI
 	SUBQ         CX, SI

@@ -91,14 +91,16 @@ func keep(best, number Register, scale, floor, loss Op) {
 
 // fitLine makes the best scale and floor of sums.
 func (s *search) fitLine(p wide, sums map[int]VecVirtual) (_, _, _ VecVirtual) {
-	c, step, f, bottom := p.shared(s.lanes, sumC), p.load(s.ways, scale), p.load(s.ways, floor), spread("bottom", p.vector())
+	c := p.shared(s.lanes, sumC)
 	q, qq, r, qr, rr := sums[sumQ], sums[sumQQ], sums[sumR], sums[sumQR], sums[sumRR]
 	cqq := p.mul(c, qq)
 	det := p.sub(cqq, p.mul(q, q))
 	a := p.div(p.sub(p.mul(c, qr), p.mul(q, r)), det)
 	b := p.div(p.sub(p.mul(q, qr), p.mul(qq, r)), det)
-	line, height := p.add(step, p.mul(step, a)), p.add(f, p.mul(step, b))
-	loss := p.mul(p.mul(step, step), p.add(p.sub(rr, p.mul(a, qr)), p.mul(b, r)))
+	loss := p.add(p.sub(rr, p.mul(a, qr)), p.mul(b, r))
+	step, f := p.load(s.ways, scale), p.load(s.ways, floor)
+	loss = p.mul(p.mul(step, step), loss)
+	line, height, bottom := p.add(step, p.mul(step, a)), p.add(f, p.mul(step, b)), spread("bottom", p.vector())
 	zero := p.vector()
 	p.zero(zero)
 	good := compare(greater, det, p.mul(p.every(1e-5), cqq)).and(compare(greater, line, zero), compare(atLeast, height, bottom))

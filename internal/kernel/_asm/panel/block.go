@@ -43,10 +43,16 @@ func (k *product) finish(acc accumulators, row, head, y Register) {
 	Floats(k.p, "biases", InHead(k.p, OffBiases, head, "nobias"), 0, k.Bytes(), s)
 	sums := Row(k.p, OffSums, row)
 	for t := range acc {
-		sum, v := k.vec(), k.vec()
-		VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, sum)
-		VCVTDQ2PS(sum, sum)
+		sum := k.vec()
+		v := sum // sixteen registers do not hold the sum and its product
+		if k.Wide {
+			v = k.vec()
+		}
 		for part := range acc[t] {
+			if part == 0 || !k.Wide {
+				VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, sum)
+				VCVTDQ2PS(sum, sum)
+			}
 			VMULPS(s[part], sum, v)
 			VSUBPS(v, acc[t][part], acc[t][part])
 		}
