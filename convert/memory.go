@@ -55,7 +55,7 @@ func (p *Plan) memory() error {
 		if layer > 0 {
 			calibration = fmt.Sprintf(", and %d MB for a layer or the head, its codes and the second moments of its widest input", layer/1e6)
 		}
-		return fmt.Errorf("convert: %s: one thread needs at least %d MB (%d rows of %d weights%s)", p.allowed(), least/1e6+1, block, widest, calibration)
+		return p.outOfMemory("one thread needs at least %d MB (%d rows of %d weights%s)", least/1e6+1, block, widest, calibration)
 	}
 	for p.Threads > 1 && base+int64(p.Threads)*thread > p.MaxMemory {
 		p.Threads--
@@ -64,12 +64,18 @@ func (p *Plan) memory() error {
 	return nil
 }
 
-// allowed states the most memory that may be used, and who says so.
-func (s *Settings) allowed() string {
-	if s.MemoryOf == "" {
-		return fmt.Sprintf("--max-memory %d", s.MaxMemory)
+// MemoryError says that a job needs more memory than it may use: no fault of its input.
+type MemoryError struct{ problem string }
+
+func (e *MemoryError) Error() string { return "convert: " + e.problem }
+
+// outOfMemory states the most memory that may be used, who says so, and what is needed.
+func (s *Settings) outOfMemory(format string, args ...any) error {
+	allowed := fmt.Sprintf("--max-memory %d", s.MaxMemory)
+	if s.MemoryOf != "" {
+		allowed = fmt.Sprintf("%s %.1f MB", s.MemoryOf, float64(s.MaxMemory)/1e6)
 	}
-	return fmt.Sprintf("%s %.1f MB", s.MemoryOf, float64(s.MaxMemory)/1e6)
+	return &MemoryError{allowed + ": " + fmt.Sprintf(format, args...)}
 }
 
 // tokenizerMemory is about what a model's tokenizer takes while it is read: its file twice, then that once and what is made of it.

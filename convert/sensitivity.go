@@ -318,7 +318,7 @@ func (p *SensitivityPlan) memory() error {
 		what = fmt.Sprintf("%d MB of it are for %d changes over %d tokens: fewer --sensitivity-tokens or --threads, or --sensitivity-measure=false",
 			fidelity.StreamBytes(p.changes(), p.Tokens, p.Source.Arch.Hidden)/1e6, p.changes(), p.Tokens)
 	}
-	return fmt.Errorf("convert: %s: sensitivity needs about %d MB; %s", p.allowed(), need/1e6+1, what)
+	return p.outOfMemory("sensitivity needs about %d MB; %s", need/1e6+1, what)
 }
 
 // Costs returns the bytes and the layer of every module, for the progress display.

@@ -58,7 +58,8 @@ func usagef(format string, args ...any) error { return coded{fmt.Errorf(format, 
 // inputError marks whatever went wrong while an input was opened.
 func inputError(err error) error {
 	var c coded
-	if err == nil || errors.As(err, &c) {
+	var memory *convert.MemoryError
+	if err == nil || errors.As(err, &c) || errors.As(err, &memory) {
 		return err
 	}
 	return coded{err, exitInput}

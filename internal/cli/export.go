@@ -94,6 +94,7 @@ const (
 	promoteNeeded    = "needed"
 	promoteNone      = "none"
 	promoteAuto      = "auto"
+	mostGoal         = 100.0 // dB
 )
 
 // The styles.
@@ -120,10 +121,10 @@ func (o *exportOptions) check() (err error) {
 			return err
 		}
 	}
-	if dB, err := strconv.ParseFloat(o.promote, 64); err == nil && dB > 0 && dB <= 100 {
+	if dB, err := strconv.ParseFloat(o.promote, 64); err == nil && dB > 0 && dB <= mostGoal {
 		o.goal.SQNR = npu.Decibel(dB)
 	} else if o.promote != promoteNeeded && o.promote != promoteNone && o.promote != promoteAuto {
-		return usagef("--promote %q: want needed, none, auto, or dB, above 0 and up to 100", o.promote)
+		return usagef("--promote %q: want needed, none, auto, or dB, above 0 and up to %g", o.promote, mostGoal)
 	}
 	if o.kv == "" {
 		o.kv = "int16"
