@@ -78,7 +78,9 @@ func TestPretokenizers(t *testing.T) {
 		for i, text := range g.Texts {
 			pieces := []piece{}
 			if text != "" {
-				if pieces, err = tok.cut([]piece{{text, -1, true}}, &worker{}); err != nil {
+				w := tok.worker()
+				w.begin(len(text))
+				if pieces, err = tok.cut([]piece{{text, -1, true}}, w); err != nil {
 					t.Fatal(err)
 				}
 			}

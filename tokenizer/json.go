@@ -61,7 +61,7 @@ func fromJSON(raw []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	if b, ok := t.model.(*bpe); ok && b.seams != nil && !t.mapBytes {
-		t.pretokenize = append(t.pretokenize, b.seams.cut)
+		t.pretokenize = append(t.pretokenize, step{cut: b.seams.cut})
 	}
 	var added []addedToken
 	if list := root.raw("added_tokens"); len(list) > 0 {

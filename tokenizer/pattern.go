@@ -14,7 +14,8 @@ const (
 	maxReplaced  = 256 << 20        // bytes of a text after replacements
 	maxPattern   = 16 << 10         // bytes of a regular expression
 	matchTimeout = 2 * time.Second  // for one match
-	findTimeout  = 10 * time.Second // for all matches in a text
+	findTimeout  = 10 * time.Second // for all matches in a stretch of text
+	slowness     = time.Microsecond // for a byte of a text of many stretches, on top of that
 )
 
 // patternSpec is how tokenizer.json writes what to look for.
@@ -22,6 +23,9 @@ type patternSpec struct {
 	String *string
 	Regex  *string
 }
+
+// slow reports whether a regular expression is looked for.
+func (s patternSpec) slow() bool { return s.Regex != nil && scanners[*s.Regex] == nil }
 
 // pattern finds stretches of text: by a hand-written scanner, a fixed string or a regular expression.
 type pattern struct {

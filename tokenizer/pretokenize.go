@@ -11,6 +11,12 @@ import (
 // pretokenizer appends the parts of a piece to dst, none of them empty.
 type pretokenizer func(dst []piece, p piece) ([]piece, error)
 
+// step is a pre-tokenizer in its place. One that is slow runs a regular expression.
+type step struct {
+	cut  pretokenizer
+	slow bool
+}
+
 // pretokenizerSpec is a pre-tokenizer as tokenizer.json writes it; every type has its own fields of these.
 type pretokenizerSpec struct {
 	Type             string            `json:"type"`
@@ -26,25 +32,25 @@ type pretokenizerSpec struct {
 
 // newPretokenizers builds the steps of a component, Sequences laid flat. mapBytes says that the last of them is
 // ByteLevel, whose alphabet is left to be applied when a word is looked up.
-func newPretokenizers(raw json.RawMessage) (steps []pretokenizer, mapBytes bool, err error) {
+func newPretokenizers(raw json.RawMessage) (steps []step, mapBytes bool, err error) {
 	specs, err := flatten(nil, raw, "pre-tokenizer", 0, func(s *pretokenizerSpec) (string, []json.RawMessage) { return s.Type, s.Pretokenizers })
 	if err != nil {
 		return nil, false, err
 	}
 	for i, spec := range specs {
-		step, err := newPretokenizer(spec)
+		cut, err := newPretokenizer(spec)
 		if err != nil {
 			return nil, false, fmt.Errorf("pre-tokenizer %q: %w", clip(spec.Type), err)
 		}
-		steps = append(steps, step)
+		steps = append(steps, step{cut, spec.Type == "Split" && spec.Pattern.slow()})
 		if spec.Type != "ByteLevel" {
 			continue
 		}
 		if mapBytes = i == len(specs)-1; !mapBytes {
-			steps = append(steps, func(dst []piece, p piece) ([]piece, error) {
+			steps = append(steps, step{cut: func(dst []piece, p piece) ([]piece, error) {
 				p.text = spellBytes(p.text)
 				return append(dst, p), nil
-			})
+			}})
 		}
 	}
 	return steps, mapBytes, nil

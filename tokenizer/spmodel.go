@@ -112,7 +112,7 @@ func (m *spModel) setModel(t *Tokenizer, user *trie, unknown int32) error {
 		if err != nil {
 			return err
 		}
-		t.model, t.pretokenize = b, []pretokenizer{b.seams.cut}
+		t.model, t.pretokenize = b, []step{{cut: b.seams.cut}}
 		return nil
 	}
 	return fmt.Errorf("model type %d is not supported: only unigram (1) and bpe (2) are", m.kind)

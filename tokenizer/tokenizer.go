@@ -26,7 +26,7 @@ type Tokenizer struct {
 	raw         tokenSet // added tokens sought in the text as it came
 	normalized  tokenSet // and those sought behind the normalizer
 	normalize   normalizer
-	pretokenize []pretokenizer
+	pretokenize []step
 	mapBytes    bool // words reach the model as bytes, and ByteLevel's alphabet is still to be applied
 	model       model
 	post        []template
@@ -103,6 +103,7 @@ func (t *Tokenizer) Encode(text string, special bool) ([]int32, error) {
 	}
 	w := t.worker()
 	defer t.workers.Put(w)
+	w.begin(len(text))
 	ids := make([]int32, 0, len(text)/4+4)
 	var err error
 	for p := range t.raw.split(text, true) {
@@ -127,6 +128,9 @@ func (t *Tokenizer) encodePlain(ids []int32, w *worker, p piece) ([]int32, error
 	if t.normalize != nil {
 		var err error
 		if p.text, p.first, err = t.normalize(p.text, p.first); err != nil {
+			return nil, err
+		}
+		if err := w.late(); err != nil {
 			return nil, err
 		}
 	}
@@ -159,7 +163,13 @@ func (t *Tokenizer) cut(pieces []piece, w *worker) ([]piece, error) {
 				continue
 			}
 			var err error
-			if w.next, err = step(w.next, p); err != nil {
+			if w.next, err = step.cut(w.next, p); err != nil {
+				return nil, err
+			}
+			if !step.slow {
+				continue
+			}
+			if err := w.late(); err != nil {
 				return nil, err
 			}
 		}

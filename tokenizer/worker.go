@@ -1,6 +1,10 @@
 package tokenizer
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 const (
 	cachedWords = 1 << 16 // words a cache holds before it starts afresh
@@ -14,6 +18,8 @@ type worker struct {
 	bpe          merger
 	paths        []path // of unigram, to each place in the word
 	route        []int  // of unigram, the ends of the tokens from the last to the first
+	started      time.Time
+	patience     time.Duration
 }
 
 func (t *Tokenizer) worker() *worker {
@@ -21,6 +27,19 @@ func (t *Tokenizer) worker() *worker {
 		return w
 	}
 	return &worker{words: map[string][]int32{}}
+}
+
+// begin starts the clock for a text of so many bytes.
+func (w *worker) begin(bytes int) {
+	w.started, w.patience = time.Now(), findTimeout+time.Duration(bytes)*slowness
+}
+
+// late returns an error if regular expressions took too long, all stretches of the text together.
+func (w *worker) late() error {
+	if time.Since(w.started) > w.patience {
+		return fmt.Errorf("tokenizer: no end after %v: its regular expressions take too long for this text", w.patience)
+	}
+	return nil
 }
 
 // encodeWord appends the ids of a word, from the cache if it is there.
