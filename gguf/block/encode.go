@@ -1,6 +1,6 @@
 package block
 
-import "nibble/quant"
+import "nibble/internal/kernel"
 
 // simple is a block of 32 with one scale: how it is searched if weights are given.
 type simple struct {
@@ -90,9 +90,7 @@ func encodeLines(dst []byte, bytes int, src, weights []float32, values *grid, pu
 
 // Importance sets c to weights for Encode where nothing is known of the columns: quant.Importance of each 32 weights.
 func Importance(c, w []float32) {
-	for ; len(w) > 0; c, w = c[min(32, len(w)):], w[min(32, len(w)):] {
-		quant.Importance(c, w[:min(32, len(w))])
-	}
+	kernel.Spread(c[:len(w)], w)
 }
 
 // each calls round for every 32 weights with the bytes they go to.

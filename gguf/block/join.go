@@ -28,11 +28,12 @@ func (t Type) Join(dst []byte, codes []uint8) {
 	}
 }
 
-// joinHalves stores 4 bits of each code: those of the first half of the codes in the low halves of the bytes.
+// joinHalves stores 4 bits of each code: those of the first half of the codes in the low halves of the bytes. There are a multiple of eight bytes.
 func joinHalves(dst []byte, codes []uint8) {
-	n := len(dst)
-	for i := range dst {
-		dst[i] = codes[i]&15 | codes[i+n]<<4
+	const low = 0x0f0f0f0f0f0f0f0f // of eight codes
+	for n := len(dst); len(dst) > 0; dst, codes = dst[8:], codes[8:] {
+		a, b := binary.LittleEndian.Uint64(codes), binary.LittleEndian.Uint64(codes[n:])
+		binary.LittleEndian.PutUint64(dst, a&low|b&low<<4)
 	}
 }
 

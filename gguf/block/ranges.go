@@ -15,7 +15,9 @@ type ranges struct {
 	starts  []float64 // parts of the range of sc and mn that a first d and dmin make use of
 
 	w      []float32
-	tiles  []tile // of eight sub-blocks each
+	tiles  []tile        // of eight sub-blocks each
+	scales [3][8]float32 // of three integers
+	floors [3][8]float32
 	minima kernel.Minima
 	sums   [16]sums // of the integers chosen last
 	best   choice
@@ -73,15 +75,10 @@ func (r *ranges) search(w, c []float32) {
 func (r *ranges) neighbours(x *choice, i int) (loss float64) {
 	t := &r.tiles[i]
 	sc, mn := (*[8]float64)(x.sc[8*i:]), (*[8]float64)(x.mn[8*i:])
-	for l, up := range t.up {
-		for j := range 3 {
-			s, m := r.scale(sc[l]+float64(j-1), x.d*up), r.floor(mn[l]+float64(j-1), x.dmin*up)
-			for k := range 3 {
-				t.ways[3*j+k].Scale[l], t.ways[3*k+j].Floor[l] = s, m
-			}
-		}
+	r.steps(t, x, sc, mn)
+	for i := range t.ways {
+		t.ways[i].Scale, t.ways[i].Floor = r.scales[i/3], r.floors[i%3]
 	}
-	r.flat(t, x.dmin)
 	t.lanes.Errors(t.ways[:], r.values.lo, r.values.hi, &t.best)
 	for l, k := range t.best.Way {
 		if k < 0 {
@@ -94,35 +91,11 @@ func (r *ranges) neighbours(x *choice, i int) (loss float64) {
 	return loss
 }
 
-// scale and floor return d·s and d·m as a way has them, and no number if there is no such integer.
-func (r *ranges) scale(s, d float64) float32 {
-	if s < 0 || s > r.top {
-		s = 0
-	}
-	return scale(d * s)
-}
-
-func (r *ranges) floor(m, d float64) float32 {
-	if m < 0 || m > r.top {
-		m = math.NaN()
-	}
-	return floor(d * m)
-}
-
-// flat makes 0 the best sc, with the best mn for it as the floor, and fills what Minima asks for.
-func (r *ranges) flat(t *tile, dmin float64) {
-	x, inverse := &t.lanes, share(dmin)
-	for l, up := range t.up {
-		unit, perUnit := dmin*up, inverse*t.down[l]
-		m := r.nearest(-t.mean[l] * perUnit)
-		loss := x.Energy[l]
-		if m > 0 {
-			floor := unit * m
-			loss += float32(floor * (float64(floor*float64(x.SumC[l])) + float64(2*float64(x.SumW[l]))))
-		}
-		t.best.Loss[l], t.best.Floor[l], t.best.Way[l] = loss, float32(m), -1
-		r.minima.Unit[l], r.minima.Inverse[l], r.minima.Top[l], r.minima.Mean[l] = float32(unit), float32(perUnit), float32(r.top), float32(t.mean[l])
-	}
+// steps sets scales and floors to those of the integers and their neighbours, and begins with a scale of 0.
+func (r *ranges) steps(t *tile, x *choice, sc, mn *[8]float64) {
+	kernel.Steps(&r.scales, sc, &t.up, x.d, 0, r.top, 0)
+	kernel.Steps(&r.floors, mn, &t.up, x.dmin, 0, r.top, math.NaN())
+	t.lanes.Flat(&t.mean, &t.up, &t.down, x.dmin, share(x.dmin), r.top, &t.best)
 }
 
 // nearest returns the integer nearest to q among those of a scale, 0 for what is no number.
@@ -170,13 +143,14 @@ func (r *ranges) improve(x *choice) {
 func (r *ranges) integers(x *choice, i int) (loss float64) {
 	t := &r.tiles[i]
 	sc, mn := (*[8]float64)(x.sc[8*i:]), (*[8]float64)(x.mn[8*i:])
-	r.flat(t, x.dmin)
+	r.steps(t, x, sc, mn)
+	for k, scale := range r.scales {
+		t.ways[k].Scale, t.ways[k].Floor = scale, r.floors[1]
+	}
+	inverse := share(x.dmin)
 	for l, up := range t.up {
-		floor := r.floor(mn[l], x.dmin*up)
-		for k := range 3 {
-			t.ways[k].Scale[l], t.ways[k].Floor[l] = r.scale(sc[l]+float64(k-1), x.d*up), floor
-		}
-		r.minima.M[l] = float32(mn[l])
+		r.minima.M[l], r.minima.Unit[l], r.minima.Inverse[l] = float32(mn[l]), float32(x.dmin*up), float32(inverse*t.down[l])
+		r.minima.Top[l], r.minima.Mean[l] = float32(r.top), float32(t.mean[l])
 	}
 	t.lanes.Minima(t.ways[:3], r.values.lo, r.values.hi, &r.minima, &t.best)
 	for l, k := range t.best.Way {
@@ -227,11 +201,15 @@ func (r *ranges) refit(x *choice) bool {
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *ranges) codes(q *[256]uint8) {
 	x := &r.best
-	for j := range 256 / r.size {
+	var scales, subs [16]float32
+	n := 256 / r.size
+	for j := range n {
+		scales[j], subs[j] = float32(x.d*x.sc[j]), -float32(x.dmin*x.mn[j])
+	}
+	kernel.EncodeRuns(q[:], r.w, r.size, scales[:n], subs[:n], r.values.lo, r.values.hi)
+	for j := range n {
 		t, l, codes := &r.tiles[j/8], j%8, q[j*r.size:][:r.size]
-		scale, floor := x.d*x.sc[j], x.dmin*x.mn[j]
-		r.values.codes(codes, r.w[j*r.size:], float32(scale), float32(floor))
-		if t.faint(l) && t.worse(l, codes, scale, floor) {
+		if t.faint(l) && t.worse(l, codes, x.d*x.sc[j], x.dmin*x.mn[j]) {
 			clear(codes)
 			x.sc[j], x.mn[j] = 0, 0
 		}

@@ -3,6 +3,8 @@ package block
 import (
 	"encoding/binary"
 	"math"
+
+	"nibble/internal/kernel"
 )
 
 // scales searches blocks of sub-blocks with a signed scale each: w ≈ d·sc·q (Q3_K, Q6_K, IQ4_XS).
@@ -74,14 +76,10 @@ func (r *scales) improve(x *choice) {
 func (r *scales) integers(x *choice, i int, ss, sw *float64) {
 	t := &r.tiles[i]
 	sc := (*[8]float64)(x.sc[8*i:])
-	for l, up := range t.up {
-		for k := range 3 {
-			s := sc[l] + float64(k-1)
-			if s < -r.top || s > r.top-1 {
-				s = 0
-			}
-			t.ways[k].Scale[l] = scale(x.d * up * s)
-		}
+	var steps [3][8]float32
+	kernel.Steps(&steps, sc, &t.up, x.d, -r.top, r.top-1, 0)
+	for k, scale := range steps {
+		t.ways[k].Scale = scale
 	}
 	t.compare(3, none)
 	for l, down := range t.down {
@@ -104,11 +102,15 @@ func (r *scales) integers(x *choice, i int, ss, sw *float64) {
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *scales) codes(q *[256]uint8) {
 	x := &r.best
-	for j := range 256 / r.size {
+	var steps [16]float32
+	n := 256 / r.size
+	for j := range n {
+		steps[j] = float32(x.d * x.sc[j])
+	}
+	r.values.runs(q[:], r.w, r.size, steps[:n])
+	for j := range n {
 		t, l, codes := &r.tiles[j/8], j%8, q[j*r.size:][:r.size]
-		scale := x.d * x.sc[j]
-		r.values.codes(codes, r.w[j*r.size:], float32(scale), 0)
-		if t.faint(l) && t.worse(l, codes, scale, 0) {
+		if t.faint(l) && t.worse(l, codes, x.d*x.sc[j], 0) {
 			x.sc[j] = 0
 			r.values.codes(codes, r.w[j*r.size:], 0, 0)
 		}

@@ -168,6 +168,9 @@ func (t *tile) fitScale(reach []float64) {
 	t.refine(none)
 }
 
+// mostFactors is how many factors there are at most.
+const mostFactors = 8
+
 // fitLine searches scales and floors of w ≈ scale·q − floor, q from 0 to top, over ends of the range that are drawn in by
 // each two of the factors.
 func (t *tile) fitLine(top float32, factors []float32, f floors) {
@@ -185,17 +188,22 @@ func (t *tile) fitLine(top float32, factors []float32, f floors) {
 			t.best.Loss[l] = float32(math.Inf(-1))
 		}
 	}
+	var upper, floor [mostFactors][8]float32
+	for k, factor := range factors {
+		for l, m := range middle {
+			upper[k][l], floor[k][l] = m+float32((hi[l]-m)*factor), -(m + float32((lo[l]-m)*factor))
+		}
+	}
 	n := 0
-	for _, p := range factors {
-		for _, r := range factors {
-			y := &t.ways[n]
-			for l, m := range middle {
-				low := m + float32((lo[l]-m)*r)
-				if y.Scale[l] = (m + float32((hi[l]-m)*p) - low) / top; !(y.Scale[l] > 0) {
+	for p := range factors {
+		for r := range factors {
+			y, low := &t.ways[n], &floor[r]
+			for l, high := range upper[p] {
+				if y.Scale[l] = (high + low[l]) / top; !(y.Scale[l] > 0) {
 					y.Scale[l] = float32(math.NaN())
 				}
-				y.Floor[l] = -low
 			}
+			y.Floor = *low
 			if n++; n == len(t.ways) {
 				t.compare(n, f)
 				n = 0
@@ -273,5 +281,17 @@ func (v *grid) codes(codes []uint8, w []float32, scale, floor float32) {
 	default:
 		g := kernel.Grid{Scale: scale, Sub: -floor, Lo: v.lo, Hi: v.hi}
 		g.Encode(codes, w)
+	}
+}
+
+// runs sets the codes of runs of so many weights each for w ≈ scale·q.
+func (v *grid) runs(codes []uint8, w []float32, size int, scales []float32) {
+	if !v.levelled() {
+		var floors [16]float32
+		kernel.EncodeRuns(codes, w, size, scales, floors[:], v.lo, v.hi)
+		return
+	}
+	for j, scale := range scales {
+		v.codes(codes[j*size:][:size], w[j*size:], scale, 0)
 	}
 }

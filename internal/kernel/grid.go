@@ -8,6 +8,7 @@ type grids struct {
 	plainError func(fields [7]float32, w []float32) float64
 	encode     func(fields [7]float32, w []float32, codes []uint8)
 	encodeBF16 func(fields [7]float32, w []float32, codes []uint8)
+	encodeRuns func(codes []uint8, w []float32, size int, scales, subs []float32, lo, hi float32)
 	coarse     func(sums, inverse, lo, hi, inner, outer, innerD, outerD []float32)      // weights of any number
 	shifted    func(sums, inverse, lo, hi, sub, inner, outer, innerD, outerD []float32) // the same
 	span       func(scale, lo, hi, sub []float32) (low, high float32)
@@ -19,7 +20,7 @@ type grids struct {
 	above      func(low []float32, bound float32) (mask uint64)
 }
 
-var gridsGeneric = grids{gridError, plainError, encode, encodeBF16, coarse, shifted, span, split, survey, codeSums, fill, sieve, above}
+var gridsGeneric = grids{gridError, plainError, encode, encodeBF16, encodeRuns, coarse, shifted, span, split, survey, codeSums, fill, sieve, above}
 
 // Grid is the grid of one group in a search: a weight x gets the code q = clamp(rint((x − Sub)/Scale + Add), Lo, Hi), ties
 // to even, and becomes (q − Off)·Scale + Bias. Scale is not 0; Lo and Hi are integers of at most 2^21.
@@ -62,6 +63,27 @@ func encode(fields [7]float32, w []float32, codes []uint8) {
 	g := gridOf(fields)
 	for i, x := range w {
 		codes[i] = uint8(g.code(x) - g.Lo)
+	}
+}
+
+// EncodeRuns is Encode for runs of weights that follow one another, size each, a multiple of 16, every run with a Scale and a Sub of its own. A scale of
+// 0 makes all weights of a run 0, so lo is not above 0, nor hi below. Codes, weights and subs are at least as long as the scales ask for.
+func EncodeRuns(codes []uint8, w []float32, size int, scales, subs []float32, lo, hi float32) {
+	n := len(scales) * size
+	active.encodeRuns(codes[:n], w[:n], size, scales, subs[:len(scales)], lo, hi)
+}
+
+func encodeRuns(codes []uint8, w []float32, size int, scales, subs []float32, lo, hi float32) {
+	for j, scale := range scales {
+		run, q := w[j*size:][:size], codes[j*size:][:size]
+		if scale != 0 {
+			g := Grid{Scale: scale, Sub: subs[j], Lo: lo, Hi: hi}
+			encode(g.fields(), run, q)
+			continue
+		}
+		for i := range q {
+			q[i] = uint8(-lo)
+		}
 	}
 }
 

@@ -1967,3 +1967,64 @@ done:
 	MOVQ AX, n+152(FP)
 	VZEROUPPER
 	RET
+
+// func encodeRunsAVX2(codes []uint8, w []float32, size int, scales []float32, subs []float32, lowest float32, highest float32)
+// Requires: AVX, AVX2
+TEXT ·encodeRunsAVX2(SB), NOSPLIT, $0-112
+	MOVQ         codes_base+0(FP), AX
+	MOVQ         w_base+24(FP), CX
+	MOVQ         scales_base+56(FP), DX
+	MOVQ         subs_base+80(FP), BX
+	VBROADCASTSS lowest+104(FP), Y0
+	VBROADCASTSS highest+108(FP), Y1
+	VXORPS       Y2, Y2, Y2
+	MOVL         $0x7f800000, SI
+	VMOVD        SI, X3
+	VBROADCASTSS X3, Y3
+	MOVQ         scales_len+64(FP), SI
+	TESTQ        SI, SI
+	JZ           done
+
+loop:
+	MOVQ         size+48(FP), DI
+	VBROADCASTSS (DX), Y4
+	VBROADCASTSS (BX), Y5
+	VCMPPS       $0x00, Y2, Y4, Y6
+	VBLENDVPS    Y6, Y3, Y4, Y4
+
+sixteen:
+	VMOVUPS      (CX), Y7
+	VSUBPS       Y5, Y7, Y7
+	VANDNPS      Y7, Y6, Y7
+	VDIVPS       Y4, Y7, Y7
+	VMAXPS       Y0, Y7, Y7
+	VMINPS       Y1, Y7, Y7
+	VROUNDPS     $0x00, Y7, Y7
+	VSUBPS       Y0, Y7, Y7
+	VMOVUPS      32(CX), Y8
+	VSUBPS       Y5, Y8, Y8
+	VANDNPS      Y8, Y6, Y8
+	VDIVPS       Y4, Y8, Y8
+	VMAXPS       Y0, Y8, Y8
+	VMINPS       Y1, Y8, Y8
+	VROUNDPS     $0x00, Y8, Y8
+	VSUBPS       Y0, Y8, Y8
+	VCVTTPS2DQ   Y7, Y7
+	VCVTTPS2DQ   Y8, Y8
+	VPACKSSDW    Y8, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X8
+	VPSHUFD      $0xd8, X8, X8
+	VMOVDQU      X8, (AX)
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, AX
+	SUBQ         $0x10, DI
+	JNZ          sixteen
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	SUBQ         $0x01, SI
+	JNZ          loop
+
+done:
+	VZEROUPPER
+	RET

@@ -72,3 +72,6 @@ func shiftedAVX2(sums []float32, inverse []float32, lo []float32, hi []float32, 
 
 // splitAVX512 divides a multiple of 16 weights; split is the specification.
 func splitAVX512(inner []float32, outer []float32, innerD []float32, outerD []float32, w []float32, d []float32, low float32, high float32) (n int)
+
+// encodeRunsAVX2 stores the codes of runs of a multiple of 16 elements; encodeRuns is the specification.
+func encodeRunsAVX2(codes []uint8, w []float32, size int, scales []float32, subs []float32, lowest float32, highest float32)

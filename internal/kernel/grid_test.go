@@ -24,6 +24,45 @@ func plainGridError(g Grid, w, d []float32) float64 {
 	return lane[0]
 }
 
+// Runs are encoded as one by one, with scales of 0 and numbers that leave float32, too.
+func TestEncodeRuns(t *testing.T) { underEach(t, testEncodeRuns) }
+
+func testEncodeRuns(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	for runs := range 20 {
+		for _, size := range []int{16, 32, 48} {
+			w := tame(r, runs*size)
+			scales, subs := make([]float32, runs), make([]float32, runs)
+			for j := range scales {
+				scales[j], subs[j] = float32(r.NormFloat64()), float32(r.NormFloat64())
+				switch r.IntN(6) {
+				case 0:
+					scales[j] = float32(math.Copysign(0, r.NormFloat64()))
+				case 1:
+					subs[j] = math.MaxFloat32
+				case 2:
+					scales[j] = math.SmallestNonzeroFloat32
+				}
+			}
+			got, want := make([]uint8, len(w)), make([]uint8, len(w))
+			lo, hi := float32(-r.IntN(5)), float32(r.IntN(64))
+			EncodeRuns(got, w, size, scales, subs, lo, hi)
+			for j, scale := range scales {
+				if g := (Grid{Scale: scale, Sub: subs[j], Lo: lo, Hi: hi}); scale != 0 {
+					g.Encode(want[j*size:], w[j*size:][:size])
+					continue
+				}
+				for i := range size {
+					want[j*size+i] = uint8(-lo)
+				}
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d runs of %d: scales %v, subs %v: %v, want %v", runs, size, scales, subs, got, want)
+			}
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	for x, want := range map[float32]float32{
 		0.5: 0, 1.5: 2, 2.5: 2, -0.5: 0, -1.5: -2, 7.4: 7, 7.5: 7, -8.5: -8, -8.6: -8, inf: 7, -inf: -8,

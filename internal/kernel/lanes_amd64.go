@@ -33,5 +33,11 @@ func waysNative(
 		minima: func(x *Lanes, ways []Way, lo, hi float32, m *Minima, best *Best) {
 			minima(&ways[0].Scale[0], len(ways), &x.W[0], x.N, lo, hi, &m.M[0], &best.Loss[0])
 		},
+		steps: func(dst *[3][8]float32, integers, unit *[8]float64, share, lo, hi, not float64) {
+			stepsAVX2(&dst[0][0], &integers[0], &unit[0], share, lo, hi, not)
+		},
+		flat: func(x *Lanes, mean, up, down *[8]float64, unit, inverse, top float64, best *Best) {
+			flatAVX2(&x.W[0], &mean[0], &up[0], &down[0], unit, inverse, top, &best.Loss[0])
+		},
 	}
 }

@@ -184,6 +184,182 @@ weights:
 	VZEROUPPER
 	RET
 
+// func stepsAVX2(dst *float32, integers *float64, unit *float64, share float64, lowest float64, highest float64, not float64)
+// Requires: AVX, AVX2
+TEXT ·stepsAVX2(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), AX
+	MOVQ         integers+8(FP), CX
+	MOVQ         unit+16(FP), DX
+	VBROADCASTSD share+24(FP), Y0
+	VBROADCASTSD lowest+32(FP), Y1
+	VBROADCASTSD highest+40(FP), Y2
+	VBROADCASTSD not+48(FP), Y3
+	MOVQ         $0x3ff0000000000000, BX
+	VMOVQ        BX, X4
+	VBROADCASTSD X4, Y4
+	MOVQ         $0x4070000000000000, BX
+	VMOVQ        BX, X5
+	VBROADCASTSD X5, Y5
+	MOVQ         $0xc070000000000000, BX
+	VMOVQ        BX, X6
+	VBROADCASTSD X6, Y6
+	MOVQ         $0x7ff8000000000001, BX
+	VMOVQ        BX, X7
+	VBROADCASTSD X7, Y7
+	VMULPD       (DX), Y0, Y8
+	VMOVUPD      (CX), Y9
+	VSUBPD       Y4, Y9, Y9
+	VMULPD       Y9, Y8, Y10
+	VCMPPD       $0x1d, Y1, Y9, Y11
+	VCMPPD       $0x12, Y2, Y9, Y12
+	VANDPD       Y12, Y11, Y11
+	VCMPPD       $0x11, Y5, Y10, Y12
+	VANDPD       Y12, Y11, Y11
+	VCMPPD       $0x1e, Y6, Y10, Y12
+	VANDPD       Y12, Y11, Y11
+	VCMPPD       $0x04, Y3, Y10, Y12
+	VANDPD       Y12, Y11, Y11
+	VBLENDVPD    Y11, Y10, Y7, Y10
+	VCVTPD2PSY   Y10, X10
+	VMOVUPS      X10, (AX)
+	VADDPD       Y4, Y9, Y9
+	VMULPD       Y9, Y8, Y10
+	VCMPPD       $0x1d, Y1, Y9, Y11
+	VCMPPD       $0x12, Y2, Y9, Y12
+	VANDPD       Y12, Y11, Y11
+	VCMPPD       $0x11, Y5, Y10, Y12
+	VANDPD       Y12, Y11, Y11
+	VCMPPD       $0x1e, Y6, Y10, Y12
+	VANDPD       Y12, Y11, Y11
+	VCMPPD       $0x04, Y3, Y10, Y12
+	VANDPD       Y12, Y11, Y11
+	VBLENDVPD    Y11, Y10, Y7, Y10
+	VCVTPD2PSY   Y10, X10
+	VMOVUPS      X10, 32(AX)
+	VADDPD       Y4, Y9, Y9
+	VMULPD       Y9, Y8, Y8
+	VCMPPD       $0x1d, Y1, Y9, Y10
+	VCMPPD       $0x12, Y2, Y9, Y9
+	VANDPD       Y9, Y10, Y10
+	VCMPPD       $0x11, Y5, Y8, Y9
+	VANDPD       Y9, Y10, Y10
+	VCMPPD       $0x1e, Y6, Y8, Y9
+	VANDPD       Y9, Y10, Y10
+	VCMPPD       $0x04, Y3, Y8, Y9
+	VANDPD       Y9, Y10, Y10
+	VBLENDVPD    Y10, Y8, Y7, Y8
+	VCVTPD2PSY   Y8, X8
+	VMOVUPS      X8, 64(AX)
+	VMULPD       32(DX), Y0, Y0
+	VMOVUPD      32(CX), Y8
+	VSUBPD       Y4, Y8, Y8
+	VMULPD       Y8, Y0, Y9
+	VCMPPD       $0x1d, Y1, Y8, Y10
+	VCMPPD       $0x12, Y2, Y8, Y11
+	VANDPD       Y11, Y10, Y10
+	VCMPPD       $0x11, Y5, Y9, Y11
+	VANDPD       Y11, Y10, Y10
+	VCMPPD       $0x1e, Y6, Y9, Y11
+	VANDPD       Y11, Y10, Y10
+	VCMPPD       $0x04, Y3, Y9, Y11
+	VANDPD       Y11, Y10, Y10
+	VBLENDVPD    Y10, Y9, Y7, Y9
+	VCVTPD2PSY   Y9, X9
+	VMOVUPS      X9, 16(AX)
+	VADDPD       Y4, Y8, Y8
+	VMULPD       Y8, Y0, Y9
+	VCMPPD       $0x1d, Y1, Y8, Y10
+	VCMPPD       $0x12, Y2, Y8, Y11
+	VANDPD       Y11, Y10, Y10
+	VCMPPD       $0x11, Y5, Y9, Y11
+	VANDPD       Y11, Y10, Y10
+	VCMPPD       $0x1e, Y6, Y9, Y11
+	VANDPD       Y11, Y10, Y10
+	VCMPPD       $0x04, Y3, Y9, Y11
+	VANDPD       Y11, Y10, Y10
+	VBLENDVPD    Y10, Y9, Y7, Y9
+	VCVTPD2PSY   Y9, X9
+	VMOVUPS      X9, 48(AX)
+	VADDPD       Y4, Y8, Y8
+	VMULPD       Y8, Y0, Y0
+	VCMPPD       $0x1d, Y1, Y8, Y1
+	VCMPPD       $0x12, Y2, Y8, Y2
+	VANDPD       Y2, Y1, Y1
+	VCMPPD       $0x11, Y5, Y0, Y2
+	VANDPD       Y2, Y1, Y1
+	VCMPPD       $0x1e, Y6, Y0, Y2
+	VANDPD       Y2, Y1, Y1
+	VCMPPD       $0x04, Y3, Y0, Y2
+	VANDPD       Y2, Y1, Y1
+	VBLENDVPD    Y1, Y0, Y7, Y0
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, 80(AX)
+	VZEROUPPER
+	RET
+
+// func flatAVX2(lanes *float32, mean *float64, up *float64, down *float64, unit float64, inverse float64, top float64, best *float32)
+// Requires: AVX
+TEXT ·flatAVX2(SB), NOSPLIT, $0-64
+	MOVQ         lanes+0(FP), AX
+	MOVQ         best+56(FP), CX
+	MOVQ         mean+8(FP), DX
+	MOVQ         up+16(FP), BX
+	MOVQ         down+24(FP), SI
+	VBROADCASTSD unit+32(FP), Y0
+	VBROADCASTSD inverse+40(FP), Y1
+	VBROADCASTSD top+48(FP), Y2
+	VXORPD       Y3, Y3, Y3
+	VMULPD       (SI), Y1, Y5
+	VSUBPD       (DX), Y3, Y4
+	VMULPD       Y5, Y4, Y4
+	VMAXPD       Y3, Y4, Y4
+	VMINPD       Y2, Y4, Y4
+	VROUNDPD     $0x00, Y4, Y4
+	VMULPD       (BX), Y0, Y6
+	VMULPD       Y4, Y6, Y6
+	VCVTPS2PD    2144(AX), Y5
+	VMULPD       Y5, Y6, Y5
+	VCVTPS2PD    2176(AX), Y7
+	VADDPD       Y7, Y7, Y7
+	VADDPD       Y7, Y5, Y5
+	VMULPD       Y5, Y6, Y5
+	VCVTPD2PSY   Y5, X5
+	VCVTPD2PSY   Y4, X6
+	VMOVUPS      X6, 64(CX)
+	VMOVUPS      2208(AX), X4
+	VADDPS       X5, X4, X5
+	VCMPPS       $0x1e, X3, X6, X6
+	VBLENDVPS    X6, X5, X4, X4
+	VMOVUPS      X4, (CX)
+	VPCMPEQD     X6, X6, X6
+	VMOVUPS      X6, 96(CX)
+	VMULPD       32(SI), Y1, Y4
+	VSUBPD       32(DX), Y3, Y1
+	VMULPD       Y4, Y1, Y1
+	VMAXPD       Y3, Y1, Y1
+	VMINPD       Y2, Y1, Y1
+	VROUNDPD     $0x00, Y1, Y1
+	VMULPD       32(BX), Y0, Y0
+	VMULPD       Y1, Y0, Y0
+	VCVTPS2PD    2160(AX), Y4
+	VMULPD       Y4, Y0, Y4
+	VCVTPS2PD    2192(AX), Y2
+	VADDPD       Y2, Y2, Y2
+	VADDPD       Y2, Y4, Y4
+	VMULPD       Y4, Y0, Y4
+	VCVTPD2PSY   Y4, X0
+	VCVTPD2PSY   Y1, X2
+	VMOVUPS      X2, 80(CX)
+	VMOVUPS      2224(AX), X1
+	VADDPS       X0, X1, X0
+	VCMPPS       $0x1e, X3, X2, X2
+	VBLENDVPS    X2, X0, X1, X1
+	VMOVUPS      X1, 16(CX)
+	VPCMPEQD     X2, X2, X2
+	VMOVUPS      X2, 112(CX)
+	VZEROUPPER
+	RET
+
 // func lineWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, bottom float32, best *float32)
 // Requires: AVX, AVX2
 TEXT ·lineWaysAVX2(SB), NOSPLIT, $0-56

@@ -21,10 +21,11 @@ func testGuardPagesOfLanes(t *testing.T) {
 	for _, atEnd := range []bool{true, false} {
 		x, best, m, levels := placed[Lanes](t, atEnd), placed[Best](t, atEnd), placed[Minima](t, atEnd), placed[Levels](t, atEnd)
 		up, upC, memory := placed[[8]float32](t, atEnd), placed[[8]float32](t, atEnd), placed[[9]Way](t, atEnd)
+		steps, doubles, unit := placed[[3][8]float32](t, atEnd), placed[[8]float64](t, atEnd), placed[[8]float64](t, atEnd)
 		w, c := floatsOf(guarded(t, 4*8*32, atEnd)), floatsOf(guarded(t, 4*8*32, atEnd))
 		*levels = *testLevels
 		for l := range up {
-			up[l], upC[l] = 1, 1
+			up[l], upC[l], unit[l] = 1, 1, 1
 			m.Unit[l], m.Inverse[l], m.Top[l] = 1, 1, 15
 		}
 		for x.N = 8; x.N <= 32; x.N += 8 {
@@ -40,6 +41,12 @@ func testGuardPagesOfLanes(t *testing.T) {
 			x.Weigh(up, upC)
 			for l, sum := range x.SumW {
 				m.Mean[l] = sum / x.SumC[l]
+			}
+			if Steps(steps, doubles, unit, 1, 0, 15, 0); steps[2] != *up {
+				t.Fatalf("integers beside 0: %v", steps)
+			}
+			if x.Flat(doubles, unit, unit, 1, 1, 15, best); best.Loss != x.Energy {
+				t.Fatalf("zeros leave %v of %v", best.Loss, x.Energy)
 			}
 			for count := 1; count <= len(memory); count++ {
 				ways := memory[:count]

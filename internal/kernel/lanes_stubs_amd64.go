@@ -10,6 +10,12 @@ func loadLanesAVX2(lanes *float32, w *float32, c *float32, n int)
 // weighLanesAVX2 multiplies W and C and fills the sums; lanes.go is the specification.
 func weighLanesAVX2(lanes *float32, up *float32, upC *float32, n int)
 
+// stepsAVX2 makes numbers of integers and their neighbours; lanes_steps.go is the specification.
+func stepsAVX2(dst *float32, integers *float64, unit *float64, share float64, lowest float64, highest float64, not float64)
+
+// flatAVX2 begins a search with scales of 0; lanes_steps.go is the specification.
+func flatAVX2(lanes *float32, mean *float64, up *float64, down *float64, unit float64, inverse float64, top float64, best *float32)
+
 // lineWaysAVX2 fills ways; lanes.go is the specification.
 func lineWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, bottom float32, best *float32)
 

@@ -15,10 +15,11 @@ type rows struct {
 	extremes func(w []float32) (lo, hi float32)
 	expand   func(dst []float32, codes []uint8, scale, zero, bias float32)
 	lift     func(dst, w []float32, least float32)
+	spread   func(dst, w []float32) // multiples of 32
 	noise    func(w, x []float32) (signal, noise [8]float64, most float64)
 }
 
-var rowsGeneric = rows{half.DecodeBF16, narrow, finite, extremes, expand, lift, noise}
+var rowsGeneric = rows{half.DecodeBF16, narrow, finite, extremes, expand, lift, spread, noise}
 
 // WidenBF16 sets dst to the len(dst) values that src holds in bfloat16, little-endian.
 func WidenBF16(dst []float32, src []byte) {
@@ -107,6 +108,22 @@ func Lift(dst, w []float32, least float32) {
 func lift(dst, w []float32, least float32) {
 	for i := range dst {
 		dst[i] = least + math.Float32frombits(math.Float32bits(w[i])&^(1<<31))
+	}
+}
+
+// Spread is Lift run by run, of 32 weights and what is left, with the root mean square of the run for least: √(Σw²/n), Σw² as Dot
+// adds it up, the quotient and the root in float64. Weights are finite. w is at least as long as dst.
+func Spread(dst, w []float32) {
+	w = w[:len(dst)]
+	n := len(dst) &^ 31
+	active.spread(dst[:n], w[:n])
+	spread(dst[n:], w[n:])
+}
+
+func spread(dst, w []float32) {
+	for ; len(dst) > 0; dst, w = dst[min(32, len(dst)):], w[min(32, len(w)):] {
+		run := w[:min(32, len(w))]
+		lift(dst[:len(run)], run, float32(math.Sqrt(float64(dot(run, run))/float64(len(run)))))
 	}
 }
 

@@ -506,3 +506,61 @@ done:
 	MOVSD         X0, most+176(FP)
 	VZEROUPPER
 	RET
+
+// func spreadAVX2(dst []float32, w []float32)
+// Requires: AVX, AVX2
+TEXT ·spreadAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         w_base+24(FP), CX
+	MOVL         $0x7fffffff, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $0x3fa0000000000000, DX
+	VMOVQ        DX, X1
+	MOVQ         dst_len+8(FP), DX
+	TESTQ        DX, DX
+	JZ           done
+
+loop:
+	VMOVUPS      (CX), Y2
+	VMULPS       Y2, Y2, Y3
+	VMOVUPS      64(CX), Y2
+	VMULPS       Y2, Y2, Y2
+	VADDPS       Y2, Y3, Y3
+	VMOVUPS      32(CX), Y2
+	VMULPS       Y2, Y2, Y4
+	VMOVUPS      96(CX), Y2
+	VMULPS       Y2, Y2, Y2
+	VADDPS       Y2, Y4, Y4
+	VADDPS       Y4, Y3, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0x4e, X2, X3
+	VADDPS       X3, X2, X2
+	VPERMILPS    $0xb1, X2, X3
+	VADDPS       X3, X2, X2
+	VCVTSS2SD    X2, X2, X2
+	VMULSD       X1, X2, X2
+	VSQRTSD      X2, X2, X2
+	VCVTSD2SS    X2, X2, X2
+	VBROADCASTSS X2, Y3
+	VPAND        (CX), Y0, Y2
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VPAND        32(CX), Y0, Y2
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	VPAND        64(CX), Y0, Y2
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VPAND        96(CX), Y0, Y2
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x20, DX
+	JNZ          loop
+
+done:
+	VZEROUPPER
+	RET

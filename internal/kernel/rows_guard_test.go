@@ -34,10 +34,21 @@ func testGuardPagesOfQuantizers(t *testing.T) {
 			if signal, errors, _ := Noise(w, v); errors != 0 || signal == 0 || lo != -3 {
 				t.Fatalf("length %d: signal %v, errors %v, lowest %v", n, signal, errors, lo)
 			}
+			if n%16 == 0 {
+				ones := floatsOf(part(y, n/4))
+				for i := range ones {
+					ones[i] = 1
+				}
+				EncodeRuns(codes, w, 16, ones, ones, -8, 7)
+				if codes[n-1] != uint8(w[n-1]+7) {
+					t.Fatalf("length %d: codes %v of %v", n, codes, w)
+				}
+			}
 			g := Grid{Scale: 1, Add: 8, Hi: 15, Off: 8}
 			g.EncodeBF16(codes, w)
 			g.Encode(codes, w)
 			Lift(v, v, 1)
+			Spread(v, w)
 			Expand(v, codes, 1, 8, float32(math.Copysign(0, -1)))
 			if e := GridError(&g, w, nil); e != 0 || v[n-1] != w[n-1] {
 				t.Fatalf("length %d: error %v, %v", n, e, v)

@@ -45,3 +45,6 @@ func liftAVX512(dst []float32, w []float32, least float32)
 
 // noiseAVX512 returns eight lanes of squares and of squared errors, and the largest error, of a multiple of 16 elements.
 func noiseAVX512(w []float32, x []float32) (signal [8]float64, noise [8]float64, most float64)
+
+// spreadAVX2 adds magnitudes to the deviation of their run, of a multiple of 32 elements.
+func spreadAVX2(dst []float32, w []float32)

@@ -94,6 +94,9 @@ func testRows(t *testing.T) {
 		sameBits(t, "Lift", n, wide, plain)
 
 		w = tame(r, n)
+		Spread(wide, w)
+		spread(plain, w)
+		sameBits(t, "Spread", n, wide, plain)
 		if n > 0 {
 			lo, hi := Extremes(w)
 			a, b := extremes(w)
@@ -184,6 +187,7 @@ func BenchmarkRows(b *testing.B) {
 	run("finite", func() { Finite(w) })
 	run("extremes", func() { Extremes(w) })
 	run("lift", func() { Lift(x, w, 0.01) })
+	run("spread", func() { Spread(x, w) })
 	run("expand", func() { Expand(x, codes, 0.01, 8, 0) })
 	run("noise", func() { Noise(w, x) })
 	g := Grid{Scale: 0.013, Add: 8, Hi: 15, Off: 8}

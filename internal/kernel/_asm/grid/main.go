@@ -28,6 +28,7 @@ func main() {
 	coarse("coarse", false)
 	coarse("shifted", true)
 	split()
+	runs()
 	Generate()
 }
 
@@ -193,6 +194,50 @@ func encode(name string, wide, bf16 bool) {
 		store(x[0])
 		ADDQ(Imm(64), w)
 		ADDQ(Imm(16), codes)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// runs is eight at a time in both sets, as runs are short.
+func runs() {
+	TEXT("encodeRunsAVX2", NOSPLIT, "func(codes []uint8, w []float32, size int, scales, subs []float32, lowest, highest float32)")
+	Doc("encodeRunsAVX2 stores the codes of runs of a multiple of 16 elements; encodeRuns is the specification.")
+	codes, w := Load(Param("codes").Base(), GP64()), Load(Param("w").Base(), GP64())
+	scales, subs := Load(Param("scales").Base(), GP64()), Load(Param("subs").Base(), GP64())
+	least, most, zero, endless := YMM(), YMM(), YMM(), YMM()
+	VBROADCASTSS(NewParamAddr("lowest", 104), least)
+	VBROADCASTSS(NewParamAddr("highest", 108), most)
+	VXORPS(zero, zero, zero)
+	bits, low := GP32(), XMM()
+	MOVL(U32(0x7f800000), bits)
+	VMOVD(bits, low)
+	VBROADCASTSS(low, endless)
+	Each("scales", 1, func() {
+		step, floor, none, left := YMM(), YMM(), YMM(), Load(Param("size"), GP64())
+		VBROADCASTSS(Mem{Base: scales}, step)
+		VBROADCASTSS(Mem{Base: subs}, floor)
+		VCMPPS(Imm(0), zero, step, none)
+		VBLENDVPS(none, endless, step, step)
+		Label("sixteen")
+		x := [2]VecVirtual{YMM(), YMM()}
+		for i, e := range x {
+			VMOVUPS(Mem{Base: w, Disp: 32 * i}, e)
+			VSUBPS(floor, e, e)
+			VANDNPS(e, none, e)
+			VDIVPS(step, e, e)
+			VMAXPS(least, e, e)
+			VMINPS(most, e, e)
+			round(false, e)
+			VSUBPS(least, e, e)
+		}
+		storeBytes(x, codes)
+		ADDQ(Imm(64), w)
+		ADDQ(Imm(16), codes)
+		SUBQ(Imm(16), left)
+		JNZ(LabelRef("sixteen"))
+		ADDQ(Imm(4), scales)
+		ADDQ(Imm(4), subs)
 	})
 	VZEROUPPER()
 	RET()

@@ -8,11 +8,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Predicates of a comparison: false for what is no number, quietly.
+// Predicates of a comparison: false for what is no number, quietly, but for the first.
 const (
-	smaller = 17
-	atLeast = 29
-	greater = 30
+	unequal    = 4 // true for what is no number
+	smaller    = 17
+	notGreater = 18
+	atLeast    = 29
+	greater    = 30
 )
 
 // op makes the result of an operation on two registers: a − b, a ÷ b and so on.

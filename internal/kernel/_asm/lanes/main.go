@@ -54,6 +54,8 @@ func main() {
 	ConstraintExpr("!purego")
 	load()
 	weigh()
+	steps()
+	flat()
 	for _, set := range []struct {
 		name string
 		wide

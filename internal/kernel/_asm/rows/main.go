@@ -3,6 +3,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -26,6 +27,7 @@ func main() {
 		set.lift()
 		set.noise()
 	}
+	spread()
 	Generate()
 }
 
@@ -231,6 +233,50 @@ func (a isa) lift() {
 		VMOVUPS(v, Mem{Base: dst})
 		ADDQ(Imm(uint64(4*a.lanes)), w)
 		ADDQ(Imm(uint64(4*a.lanes)), dst)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// spread is eight at a time in both sets: a run is four registers.
+func spread() {
+	a := isa{"AVX2", false, 8}
+	TEXT("spreadAVX2", NOSPLIT, "func(dst, w []float32)")
+	Doc("spreadAVX2 adds magnitudes to the deviation of their run, of a multiple of 32 elements.")
+	dst, w, positive := base("dst"), base("w"), a.constant(0x7fffffff)
+	part, bits := XMM(), GP64()
+	MOVQ(U64(math.Float64bits(1./32)), bits)
+	VMOVQ(bits, part)
+	Each("dst", 32, func() {
+		var sums [2]VecVirtual
+		x, y, high, sigma := YMM(), YMM(), XMM(), YMM()
+		for i := range sums {
+			sums[i] = YMM()
+			VMOVUPS(Mem{Base: w, Disp: 32 * i}, x)
+			VMULPS(x, x, sums[i])
+			VMOVUPS(Mem{Base: w, Disp: 32*i + 64}, x)
+			VMULPS(x, x, y)
+			VADDPS(y, sums[i], sums[i])
+		}
+		VADDPS(sums[1], sums[0], x) // as Dot adds up its lanes
+		VEXTRACTF128(Imm(1), x, high)
+		VADDPS(high, x.AsX(), x.AsX())
+		VPERMILPS(Imm(0x4e), x.AsX(), high)
+		VADDPS(high, x.AsX(), x.AsX())
+		VPERMILPS(Imm(0xb1), x.AsX(), high)
+		VADDPS(high, x.AsX(), x.AsX())
+		VCVTSS2SD(x.AsX(), x.AsX(), x.AsX())
+		VMULSD(part, x.AsX(), x.AsX())
+		VSQRTSD(x.AsX(), x.AsX(), x.AsX())
+		VCVTSD2SS(x.AsX(), x.AsX(), x.AsX())
+		VBROADCASTSS(x.AsX(), sigma)
+		for i := 0; i < 128; i += 32 {
+			VPAND(Mem{Base: w, Disp: i}, positive, y)
+			VADDPS(sigma, y, y)
+			VMOVUPS(y, Mem{Base: dst, Disp: i})
+		}
+		ADDQ(U32(128), w)
+		ADDQ(U32(128), dst)
 	})
 	VZEROUPPER()
 	RET()
