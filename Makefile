@@ -9,7 +9,7 @@ TOOLS   = $(GO) tool -modfile=tools/go.mod
 # Packages in which several goroutines share memory.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/parallel ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
-.PHONY: build generate test demo race purego kernels amx oracle manifests arm64 fused fuzz-short faults scale levels lint interop browser docs bench bench-go bench-model llama fidelity dist ci
+.PHONY: build generate test demo race purego kernels amx emulated oracle manifests arm64 fused fuzz-short faults scale levels lint interop browser docs bench bench-go bench-model llama fidelity dist ci
 
 build:
 	$(GO) build -trimpath -o bin/ ./cmd/...
@@ -49,17 +49,23 @@ kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
 		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism' ./convert; done
 
-# AMX on a processor without it, which must have AVX-512 with VNNI and BF16: two disassemblers, LLVM and Bochs judge the instructions, an
-# emulator runs what uses them. Needs gcc, objdump, llvm-objdump-14 and llc-14 (Debian: gcc, binutils, llvm-14), and Bochs 3, which it
-# puts into a folder of its own once. Every number of tokens, rows and groups, some 100,000 products: make amx SWEEP=-sweep
+# AMX on a processor without it: two disassemblers, LLVM and Bochs judge the instructions, an emulator runs what uses them. The latter wants
+# AVX-512 with VNNI and BF16, of which the rest of the set is made; without them nothing is emulated. Needs gcc, objdump, llvm-objdump-14 and
+# llc-14 (Debian: gcc, binutils, llvm-14), and Bochs 3, which it puts into a folder of its own once. Every number of tokens, rows and
+# groups, some 100,000 products: make amx SWEEP=-sweep
 SWEEP =
 export BOCHS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nibble/bochs
 $(BOCHS)/bochs:
 	internal/kernel/amx/metal/install.sh $(BOCHS)
 
+amx: REST = $(shell grep -qsw avx512_vnni /proc/cpuinfo && grep -qsw avx512_bf16 /proc/cpuinfo && echo yes)
 amx: $(BOCHS)/bochs
 	$(GO) -C internal/kernel/amx vet ./...
-	$(GO) -C internal/kernel/amx test -count=1 ./...
+	$(GO) -C internal/kernel/amx test -count=1 . ./metal ./tile
+	@if [ -z "$(REST)" ]; then echo "nothing is emulated: this processor has no AVX-512 with VNNI and BF16"; else $(MAKE) --no-print-directory emulated; fi
+
+emulated:
+	$(GO) -C internal/kernel/amx test -count=1 ./emu
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) -C internal/kernel/amx build -o "$$dir/emu" ./emu; export NIBBLE_KERNEL=amx; \
 		$(GO) test -count=1 -exec "$$dir/emu -dots 10000 run" ./internal/kernel; \
 		$(GO) test -count=1 -exec "$$dir/emu -dots 1000 run" -run OnTiles ./internal/linalg ./convert; \
