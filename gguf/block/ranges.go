@@ -20,7 +20,10 @@ type ranges struct {
 	floors [3][8]float32
 	minima kernel.Minima
 	sums   [16]sums // of the integers chosen last
+	trial  choice
 	best   choice
+
+	steps, subs [16]float32 // the scales, and minimums less than 0, that weights are encoded with
 }
 
 // sums are Σcq, Σcq² and Σcqw of a run, in the units of its tile.
@@ -51,23 +54,24 @@ func (r *ranges) search(w, c []float32) {
 	r.best.loss = math.Inf(1)
 	for _, p := range r.starts {
 		for _, q := range r.starts {
-			x := choice{d: roundScale(scale / (p * r.top)), dmin: roundScale(floor / (q * r.top))}
+			x := &r.trial
+			*x = choice{d: roundScale(scale / (p * r.top)), dmin: roundScale(floor / (q * r.top))}
 			for j := range 256 / r.size {
 				x.sc[j], x.mn[j] = r.nearest(scales[j]*share(x.d)), r.nearest(floors[j]*share(x.dmin))
 			}
-			r.improve(&x)
+			r.improve(x)
 			if floor == 0 {
 				break
 			}
 		}
 	}
-	x := r.best
-	x.loss = 0
+	r.trial = r.best
+	r.trial.loss = 0
 	for i := range r.tiles {
-		x.loss += r.neighbours(&x, i)
+		r.trial.loss += r.neighbours(&r.trial, i)
 	}
-	if x.loss < r.best.loss {
-		r.best = x
+	if r.trial.loss < r.best.loss {
+		r.best = r.trial
 	}
 }
 
@@ -75,7 +79,7 @@ func (r *ranges) search(w, c []float32) {
 func (r *ranges) neighbours(x *choice, i int) (loss float64) {
 	t := &r.tiles[i]
 	sc, mn := (*[8]float64)(x.sc[8*i:]), (*[8]float64)(x.mn[8*i:])
-	r.steps(t, x, sc, mn)
+	r.begin(t, x, sc, mn)
 	for i := range t.ways {
 		t.ways[i].Scale, t.ways[i].Floor = r.scales[i/3], r.floors[i%3]
 	}
@@ -91,8 +95,8 @@ func (r *ranges) neighbours(x *choice, i int) (loss float64) {
 	return loss
 }
 
-// steps sets scales and floors to those of the integers and their neighbours, and begins with a scale of 0.
-func (r *ranges) steps(t *tile, x *choice, sc, mn *[8]float64) {
+// begin sets scales and floors to those of the integers and their neighbours, and begins a search with a scale of 0.
+func (r *ranges) begin(t *tile, x *choice, sc, mn *[8]float64) {
 	kernel.Steps(&r.scales, sc, &t.up, x.d, 0, r.top, 0)
 	kernel.Steps(&r.floors, mn, &t.up, x.dmin, 0, r.top, math.NaN())
 	t.lanes.Flat(&t.mean, &t.up, &t.down, x.dmin, share(x.dmin), r.top, &t.best)
@@ -143,7 +147,7 @@ func (r *ranges) improve(x *choice) {
 func (r *ranges) integers(x *choice, i int) (loss float64) {
 	t := &r.tiles[i]
 	sc, mn := (*[8]float64)(x.sc[8*i:]), (*[8]float64)(x.mn[8*i:])
-	r.steps(t, x, sc, mn)
+	r.begin(t, x, sc, mn)
 	for k, scale := range r.scales {
 		t.ways[k].Scale, t.ways[k].Floor = scale, r.floors[1]
 	}
@@ -201,12 +205,11 @@ func (r *ranges) refit(x *choice) bool {
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *ranges) codes(q *[256]uint8) {
 	x := &r.best
-	var scales, subs [16]float32
 	n := 256 / r.size
 	for j := range n {
-		scales[j], subs[j] = float32(x.d*x.sc[j]), -float32(x.dmin*x.mn[j])
+		r.steps[j], r.subs[j] = float32(x.d*x.sc[j]), -float32(x.dmin*x.mn[j])
 	}
-	kernel.EncodeRuns(q[:], r.w, r.size, scales[:n], subs[:n], r.values.lo, r.values.hi)
+	kernel.EncodeRuns(q[:], r.w, r.size, r.steps[:n], r.subs[:n], r.values.lo, r.values.hi)
 	for j := range n {
 		t, l, codes := &r.tiles[j/8], j%8, q[j*r.size:][:r.size]
 		if t.faint(l) && t.worse(l, codes, x.d*x.sc[j], x.dmin*x.mn[j]) {

@@ -17,7 +17,11 @@ type scales struct {
 
 	w     []float32
 	tiles []tile // of eight sub-blocks each
+	trial choice
 	best  choice
+
+	candidates [3][8]float32 // scales of three integers
+	steps      [16]float32   // the scales that weights are encoded with
 }
 
 // search sets best for 256 weights.
@@ -36,7 +40,8 @@ func (r *scales) search(w, c []float32) {
 	}
 	r.best.loss = math.Inf(1)
 	for _, start := range r.starts {
-		x := choice{d: roundScale(extreme / start)}
+		x := &r.trial
+		*x = choice{d: roundScale(extreme / start)}
 		for i := range r.tiles {
 			t := &r.tiles[i]
 			for l := range 8 {
@@ -45,7 +50,7 @@ func (r *scales) search(w, c []float32) {
 				}
 			}
 		}
-		r.improve(&x)
+		r.improve(x)
 	}
 }
 
@@ -76,9 +81,8 @@ func (r *scales) improve(x *choice) {
 func (r *scales) integers(x *choice, i int, ss, sw *float64) {
 	t := &r.tiles[i]
 	sc := (*[8]float64)(x.sc[8*i:])
-	var steps [3][8]float32
-	kernel.Steps(&steps, sc, &t.up, x.d, -r.top, r.top-1, 0)
-	for k, scale := range steps {
+	kernel.Steps(&r.candidates, sc, &t.up, x.d, -r.top, r.top-1, 0)
+	for k, scale := range r.candidates {
 		t.ways[k].Scale = scale
 	}
 	t.compare(3, none)
@@ -102,12 +106,11 @@ func (r *scales) integers(x *choice, i int, ss, sw *float64) {
 // codes sets the codes of the best choice, as the decoder's arithmetic asks for.
 func (r *scales) codes(q *[256]uint8) {
 	x := &r.best
-	var steps [16]float32
 	n := 256 / r.size
 	for j := range n {
-		steps[j] = float32(x.d * x.sc[j])
+		r.steps[j] = float32(x.d * x.sc[j])
 	}
-	r.values.runs(q[:], r.w, r.size, steps[:n])
+	r.values.runs(q[:], r.w, r.size, r.steps[:n])
 	for j := range n {
 		t, l, codes := &r.tiles[j/8], j%8, q[j*r.size:][:r.size]
 		if t.faint(l) && t.worse(l, codes, x.d*x.sc[j], 0) {

@@ -13,10 +13,14 @@ import (
 type tile struct {
 	values   *grid
 	lanes    kernel.Lanes
-	up, down [8]float64 // the power of two of a run, and what brings its weights back
+	powers   [8]float32 // the power of two of a run
+	counts   [8]float32 // that of what its weights count
+	up, down [8]float64 // powers, and what brings the weights back
 	mean     [8]float64 // of the weights
 	ways     [9]kernel.Way
 	best     kernel.Best // what a search found
+
+	upper, floors [mostFactors][8]float32 // ends of a range
 }
 
 // grid is the values that codes stand for: the integers from lo to hi or, where these are equal, the levels.
@@ -67,20 +71,19 @@ func (t *tile) heaviest() (most float32) {
 
 // weigh changes the units, importances of run l by those of most[l].
 func (t *tile) weigh(most *[8]float32) {
-	var up, upC [8]float32
 	x := &t.lanes
-	for l := range up {
-		up[l], upC[l] = power(max(x.Most[l], -x.Least[l])), power(most[l])
-		if x.Heaviest[l]*upC[l] < nothing {
+	for l := range t.powers {
+		t.powers[l], t.counts[l] = power(max(x.Most[l], -x.Least[l])), power(most[l])
+		if x.Heaviest[l]*t.counts[l] < nothing {
 			for i := l; i < 8*x.N; i += 8 {
 				x.C[i] = 1
 			}
-			upC[l] = nothing
+			t.counts[l] = nothing
 		}
-		t.up[l] = float64(up[l])
+		t.up[l] = float64(t.powers[l])
 		t.down[l] = 1 / t.up[l]
 	}
-	x.Weigh(&up, &upC)
+	x.Weigh(&t.powers, &t.counts)
 	for l, sum := range x.SumW {
 		t.mean[l] = float64(sum) / float64(x.SumC[l])
 	}
@@ -188,22 +191,15 @@ func (t *tile) fitLine(top float32, factors []float32, f floors) {
 			t.best.Loss[l] = float32(math.Inf(-1))
 		}
 	}
-	var upper, floor [mostFactors][8]float32
 	for k, factor := range factors {
 		for l, m := range middle {
-			upper[k][l], floor[k][l] = m+float32((hi[l]-m)*factor), -(m + float32((lo[l]-m)*factor))
+			t.upper[k][l], t.floors[k][l] = m+float32((hi[l]-m)*factor), -(m + float32((lo[l]-m)*factor))
 		}
 	}
 	n := 0
 	for p := range factors {
 		for r := range factors {
-			y, low := &t.ways[n], &floor[r]
-			for l, high := range upper[p] {
-				if y.Scale[l] = (high + low[l]) / top; !(y.Scale[l] > 0) {
-					y.Scale[l] = float32(math.NaN())
-				}
-			}
-			y.Floor = *low
+			kernel.Ends(&t.ways[n], &t.upper[p], &t.floors[r], top)
 			if n++; n == len(t.ways) {
 				t.compare(n, f)
 				n = 0
@@ -284,11 +280,12 @@ func (v *grid) codes(codes []uint8, w []float32, scale, floor float32) {
 	}
 }
 
+var noFloors [16]float32
+
 // runs sets the codes of runs of so many weights each for w ≈ scale·q.
 func (v *grid) runs(codes []uint8, w []float32, size int, scales []float32) {
 	if !v.levelled() {
-		var floors [16]float32
-		kernel.EncodeRuns(codes, w, size, scales, floors[:], v.lo, v.hi)
+		kernel.EncodeRuns(codes, w, size, scales, noFloors[:], v.lo, v.hi)
 		return
 	}
 	for j, scale := range scales {

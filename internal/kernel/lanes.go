@@ -12,10 +12,11 @@ type ways struct {
 	errors func(x *Lanes, ways []Way, lo, hi float32, best *Best)
 	minima func(x *Lanes, ways []Way, lo, hi float32, m *Minima, best *Best)
 	steps  func(dst *[3][8]float32, integers, unit *[8]float64, share, lo, hi, not float64)
+	ends   func(y *Way, upper, floor *[8]float32, top float32)
 	flat   func(x *Lanes, mean, up, down *[8]float64, unit, inverse, top float64, best *Best)
 }
 
-var waysGeneric = ways{loadLanes, weighLanes, lineWays, scaleWays, levelWays, errorWays, minimaWays, steps, flat}
+var waysGeneric = ways{loadLanes, weighLanes, lineWays, scaleWays, levelWays, errorWays, minimaWays, steps, ends, flat}
 
 // Lanes are eight runs of weights side by side: weight i of run l, and how much its squared error counts, at 8i + l. Here and in Way all is
 // float32, each operation rounded, and sums go in the order of the weights.

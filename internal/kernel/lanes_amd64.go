@@ -36,6 +36,7 @@ func waysNative(
 		steps: func(dst *[3][8]float32, integers, unit *[8]float64, share, lo, hi, not float64) {
 			stepsAVX2(&dst[0][0], &integers[0], &unit[0], share, lo, hi, not)
 		},
+		ends: func(y *Way, upper, floor *[8]float32, top float32) { endsAVX2(&y.Scale[0], &upper[0], &floor[0], top) },
 		flat: func(x *Lanes, mean, up, down *[8]float64, unit, inverse, top float64, best *Best) {
 			flatAVX2(&x.W[0], &mean[0], &up[0], &down[0], unit, inverse, top, &best.Loss[0])
 		},

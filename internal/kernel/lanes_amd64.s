@@ -360,6 +360,27 @@ TEXT ·flatAVX2(SB), NOSPLIT, $0-64
 	VZEROUPPER
 	RET
 
+// func endsAVX2(way *float32, upper *float32, floor *float32, top float32)
+// Requires: AVX, AVX2
+TEXT ·endsAVX2(SB), NOSPLIT, $0-28
+	MOVQ         way+0(FP), AX
+	VBROADCASTSS top+24(FP), Y0
+	MOVL         $0x7fc00000, CX
+	VMOVD        CX, X1
+	VBROADCASTSS X1, Y1
+	VXORPS       Y3, Y3, Y3
+	MOVQ         floor+16(FP), CX
+	VMOVUPS      (CX), Y2
+	VMOVUPS      Y2, 32(AX)
+	MOVQ         upper+8(FP), CX
+	VADDPS       (CX), Y2, Y2
+	VDIVPS       Y0, Y2, Y2
+	VCMPPS       $0x1e, Y3, Y2, Y0
+	VBLENDVPS    Y0, Y2, Y1, Y2
+	VMOVUPS      Y2, (AX)
+	VZEROUPPER
+	RET
+
 // func lineWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, bottom float32, best *float32)
 // Requires: AVX, AVX2
 TEXT ·lineWaysAVX2(SB), NOSPLIT, $0-56

@@ -45,6 +45,9 @@ func testGuardPagesOfLanes(t *testing.T) {
 			if Steps(steps, doubles, unit, 1, 0, 15, 0); steps[2] != *up {
 				t.Fatalf("integers beside 0: %v", steps)
 			}
+			if Ends(&memory[8], up, upC, 2); memory[8].Scale != *up {
+				t.Fatalf("ends 2 apart: scales %v", memory[8].Scale)
+			}
 			if x.Flat(doubles, unit, unit, 1, 1, 15, best); best.Loss != x.Energy {
 				t.Fatalf("zeros leave %v of %v", best.Loss, x.Energy)
 			}

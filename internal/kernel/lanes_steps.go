@@ -23,6 +23,18 @@ func steps(dst *[3][8]float32, integers, unit *[8]float64, share, lo, hi, not fl
 	}
 }
 
+// Ends makes y a way whose values from 0 to top reach from −floor to upper: the scale (upper + floor)/top, or no number unless that is greater than 0.
+func Ends(y *Way, upper, floor *[8]float32, top float32) { active.ends(y, upper, floor, top) }
+
+func ends(y *Way, upper, floor *[8]float32, top float32) {
+	y.Floor = *floor
+	for l, x := range upper {
+		if y.Scale[l] = (x + floor[l]) / top; !(y.Scale[l] > 0) {
+			y.Scale[l] = float32(math.NaN())
+		}
+	}
+}
+
 // Flat begins a search: best, of way −1, is what a scale of 0 leaves, and as the floor the integer from 0 to top that suits the weights best, of which
 // each is unit·up. Mean is Σ c·w / Σ c, inverse·down is 1/(unit·up), or 0.
 func (x *Lanes) Flat(mean, up, down *[8]float64, unit, inverse, top float64, best *Best) {

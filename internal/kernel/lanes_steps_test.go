@@ -88,6 +88,15 @@ func testSteps(t *testing.T) {
 		for j := range got {
 			sameBits(t, "Steps", j, got[j][:], want[j][:])
 		}
+		var y, z Way
+		for l := range y.Q {
+			y.R[l], y.Q[l] = float32(number()), float32(number())
+		}
+		z = y
+		Ends(&y, &y.R, &y.Q, float32(top))
+		ends(&z, &z.R, &z.Q, float32(top))
+		sameBits(t, "the scales of Ends", 8, y.Scale[:], z.Scale[:])
+		sameBits(t, "the floors of Ends", 8, y.Floor[:], z.Floor[:])
 		var best, plain Best
 		inverse := number()
 		x.Flat(&mean, &unit, &down, share, inverse, top, &best)

@@ -16,6 +16,9 @@ func stepsAVX2(dst *float32, integers *float64, unit *float64, share float64, lo
 // flatAVX2 begins a search with scales of 0; lanes_steps.go is the specification.
 func flatAVX2(lanes *float32, mean *float64, up *float64, down *float64, unit float64, inverse float64, top float64, best *float32)
 
+// endsAVX2 makes a way of the ends of ranges; lanes_steps.go is the specification.
+func endsAVX2(way *float32, upper *float32, floor *float32, top float32)
+
 // lineWaysAVX2 fills ways; lanes.go is the specification.
 func lineWaysAVX2(ways *float32, count int, lanes *float32, n int, lo float32, hi float32, bottom float32, best *float32)
 

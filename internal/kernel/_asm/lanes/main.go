@@ -56,6 +56,7 @@ func main() {
 	weigh()
 	steps()
 	flat()
+	ends()
 	for _, set := range []struct {
 		name string
 		wide

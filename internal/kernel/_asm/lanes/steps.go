@@ -64,6 +64,24 @@ func steps() {
 	RET()
 }
 
+// ends writes scales that put the ends of a range on the first value and the last.
+func ends() {
+	TEXT("endsAVX2", NOSPLIT, "func(way, upper, floor *float32, top float32)")
+	Doc("endsAVX2 makes a way of the ends of ranges; lanes_steps.go is the specification.")
+	way := Load(Param("way"), GP64())
+	top, none, x, y, zero := spread("top", YMM()), wide(1).every(float32(math.NaN())), YMM(), YMM(), YMM()
+	VXORPS(zero, zero, zero)
+	VMOVUPS(Mem{Base: Load(Param("floor"), GP64())}, x)
+	VMOVUPS(x, field(way, 0, floor))
+	VADDPS(Mem{Base: Load(Param("upper"), GP64())}, x, x)
+	VDIVPS(top, x, x)
+	VCMPPS(Imm(greater), zero, x, y)
+	VBLENDVPS(y, x, none, x)
+	VMOVUPS(x, field(way, 0, scale))
+	VZEROUPPER()
+	RET()
+}
+
 // flat writes what scales of 0 leave, four runs at a time.
 func flat() {
 	TEXT("flatAVX2", NOSPLIT, "func(lanes *float32, mean, up, down *float64, unit, inverse, top float64, best *float32)")
