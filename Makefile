@@ -32,7 +32,7 @@ lint:
 	$(TOOLS) staticcheck ./...
 
 race:
-	CGO_ENABLED=1 $(GO) test -race -skip '$(SLOW)|TestEveryArchitectureEveryFormat' $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -skip '$(SLOW)|TestEveryArchitectureEveryFormat|TestInvariance/^[a-lp-z]' $(RACE)
 
 # The generic code alone, as on machines without kernels of their own; where the processor can, as the compiler writes it for GOAMD64=v3, with
 # products and sums in one instruction. What make test knows of bytes must hold for it, too: builds of the architectures from m to o in every format.
@@ -41,13 +41,14 @@ purego:
 	$(GO) build -tags purego ./...
 	$(GO) test -tags purego -skip '$(SLOW)|TestEveryArchitectureEveryFormat/^[a-lp-z]|$(SCRIPTS)' ./...
 
-# What computes, under every set of kernels that this machine has but the best, which make test runs.
-# Results are not taken from the cache, which does not see a variable that is read before the tests begin. Of convert the
-# tests that compare bytes are enough.
+# What computes, under every set of kernels that this machine has but the best, which make test runs, and generic, which make purego does: of
+# that the choice by name is enough. Results are not taken from the cache, which does not see a variable that is read before the tests begin. Of
+# convert the tests that compare bytes are enough.
 KERNELS = ./asym ./awq ./fidelity ./gptq ./internal/half ./internal/kernel ./internal/linalg ./npu ./quant ./runtime
 kernels:
-	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
+	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2 | grep -v generic); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
 		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism' ./convert; done
+	NIBBLE_KERNEL=generic $(GO) test -count=1 ./internal/kernel ./internal/linalg ./quant
 
 # AMX on a processor without it: two disassemblers, LLVM and Bochs judge the instructions, an emulator runs what uses them. The latter wants
 # AVX-512 with VNNI and BF16, of which the rest of the set is made; without them nothing is emulated. Needs gcc, objdump, llvm-objdump-14 and
@@ -87,13 +88,17 @@ manifests:
 	$(GO) -C deploy/check vet ./...
 	$(GO) -C deploy/check test ./...
 
-# Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: everything but graphs for phones, what differs by numbers of threads, and
-# most architectures in every format (kept: those from m to o).
-ARM64 = ./asym ./awq ./bench ./build ./calib ./compressed ./convert ./demo ./fidelity ./formats/... ./gguf/... ./gptq ./hf ./internal/... ./loader \
-	./quant ./report ./runtime ./safetensors ./tokenizer
+# Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: what computes, reads files and writes them, and the whole job on the demo, but
+# for graphs for phones, what differs by numbers of threads, and most architectures in every format (kept: those from m to o).
+# All that there is: make arm64 ARM64=./...
+ARM64 = ./asym ./awq ./build ./compressed ./convert ./demo ./formats/... ./gguf/... ./gptq ./hf ./internal/half ./internal/kernel ./internal/linalg \
+	./internal/parallel ./internal/stage ./quant ./runtime ./safetensors ./tokenizer
+arm64: export GOARCH = arm64
+arm64: export TEST_EMULATOR = qemu-aarch64
 arm64:
-	GOARCH=arm64 $(GO) vet ./...
-	GOARCH=arm64 TEST_EMULATOR=qemu-aarch64 $(GO) test -exec qemu-aarch64 -skip '$(SLOW)|TestCalibratedDeterminism|TestGGUFDeterminism|TestInt8Inputs|TestEveryArchitectureEveryFormat/^[a-lp-z]|$(SCRIPTS)' $(ARM64)
+	$(GO) vet ./...
+	$(GO) test -exec qemu-aarch64 -skip '$(SLOW)|TestCalibratedDeterminism|TestGGUFDeterminism|TestInt8Inputs|Test(EveryArchitectureEveryFormat|Invariance)/^[a-lp-z]|$(SCRIPTS)' $(ARM64)
+	$(GO) test -exec qemu-aarch64 -run 'TestScripts/demo' ./internal/cli
 
 # Every fuzz target for a few seconds: make fuzz-short FUZZ=60s for longer.
 fuzz-short:
