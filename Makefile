@@ -6,7 +6,8 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 FUZZ    ?= 1s
 TOOLS   = $(GO) tool -modfile=tools/go.mod
-# Packages in which several goroutines share memory.
+# Packages in which several goroutines share memory. Left out is what looks at figures: TestInvariance, for a third of the architectures, and
+# TestThreads share what those tests do.
 RACE    = ./convert ./fidelity ./internal/linalg ./internal/parallel ./internal/stage ./npu ./runtime ./safetensors ./tokenizer
 
 .PHONY: build generate test demo race purego kernels amx emulated oracle manifests arm64 fused fuzz-short faults scale levels lint interop browser docs bench bench-go bench-model llama fidelity dist ci
@@ -32,14 +33,17 @@ lint:
 	$(TOOLS) staticcheck ./...
 
 race:
-	CGO_ENABLED=1 $(GO) test -race -skip '$(SLOW)|TestEveryArchitectureEveryFormat|TestInvariance/^[a-lp-z]' $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -skip '$(SLOW)|TestEveryArchitectureEveryFormat|TestQuality|TestFeedback|TestPromotionTop1|TestInvariance/^[a-lp-z]' $(RACE)
 
 # The generic code alone, as on machines without kernels of their own; where the processor can, as the compiler writes it for GOAMD64=v3, with
-# products and sums in one instruction. What make test knows of bytes must hold for it, too: builds of the architectures from m to o in every format.
+# products and sums in one instruction. What make test knows of bytes must hold for it, too: builds of the architectures from m to o in every format,
+# and the whole job on the demo. All that there is: make purego PUREGO=./...
+PUREGO = ./asym ./awq ./calib ./compressed ./convert ./fidelity ./gguf/... ./gptq ./internal/half ./internal/kernel ./internal/linalg ./npu ./quant ./runtime
 purego: export GOAMD64 = $(shell grep -qsw fma /proc/cpuinfo && grep -qsw avx2 /proc/cpuinfo && echo v3 || echo v1)
 purego:
 	$(GO) build -tags purego ./...
-	$(GO) test -tags purego -skip '$(SLOW)|TestEveryArchitectureEveryFormat/^[a-lp-z]|$(SCRIPTS)' ./...
+	$(GO) test -tags purego -skip '$(SLOW)|Test(EveryArchitectureEveryFormat|Invariance)/^[a-lp-z]' $(PUREGO)
+	$(GO) test -tags purego -run TestScripts/demo ./internal/cli
 
 # What computes, under every set of kernels that this machine has but the best, which make test runs, and generic, which make purego does: of
 # that the choice by name is enough. Results are not taken from the cache, which does not see a variable that is read before the tests begin. Of
@@ -89,7 +93,7 @@ manifests:
 	$(GO) -C deploy/check test ./...
 
 # Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: what computes, reads files and writes them, and the whole job on the demo, but
-# for graphs for phones, what differs by numbers of threads, and most architectures in every format (kept: those from m to o).
+# for graphs for phones, what differs by numbers of threads or pieces, and most architectures in every format (kept: those from m to o).
 # All that there is: make arm64 ARM64=./...
 ARM64 = ./asym ./awq ./build ./compressed ./convert ./demo ./formats/... ./gguf/... ./gptq ./hf ./internal/half ./internal/kernel ./internal/linalg \
 	./internal/parallel ./internal/stage ./quant ./runtime ./safetensors ./tokenizer
@@ -97,7 +101,7 @@ arm64: export GOARCH = arm64
 arm64: export TEST_EMULATOR = qemu-aarch64
 arm64:
 	$(GO) vet ./...
-	$(GO) test -exec qemu-aarch64 -skip '$(SLOW)|TestCalibratedDeterminism|TestGGUFDeterminism|TestInt8Inputs|Test(EveryArchitectureEveryFormat|Invariance)/^[a-lp-z]|$(SCRIPTS)' $(ARM64)
+	$(GO) test -exec qemu-aarch64 -skip '$(SLOW)|TestCalibratedDeterminism|TestGGUFDeterminism|TestInt8Inputs|TestInvariance|TestEveryArchitectureEveryFormat/^[a-lp-z]|$(SCRIPTS)' $(ARM64)
 	$(GO) test -exec qemu-aarch64 -run 'TestScripts/demo' ./internal/cli
 
 # Every fuzz target for a few seconds: make fuzz-short FUZZ=60s for longer.
