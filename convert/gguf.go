@@ -250,7 +250,7 @@ func (p *GGUFPlan) tokenizer() ([]gguf.Entry, error) {
 			return nil, fmt.Errorf("convert: %s is there without a tokenizer.json: only that is converted", p.Source.In("tokenizer.model"))
 		}
 		p.Notes = append(p.Notes, "there is no tokenizer.json, so the file has no tokenizer")
-		return []gguf.Entry{{Key: "tokenizer.ggml.model", Value: "none"}}, nil
+		return []gguf.Entry{{Key: "tokenizer.ggml.model", Value: names.None}}, nil
 	}
 	config, err := read("tokenizer_config.json")
 	if err != nil {

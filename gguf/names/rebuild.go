@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,13 +14,19 @@ import (
 // object is a part of a JSON file.
 type object map[string]any
 
+// None is what tokenizer.ggml.model says in a file without a tokenizer.
+const None = "none"
+
 // aliases are other names that splits have.
 var aliases = map[string]string{"llama3": "llama-bpe", "llama-v3": "llama-bpe", "phi-2": "gpt-2"}
 
 // Tokenizers returns tokenizer.json and tokenizer_config.json for the tokenizer in the metadata of a file: the inverse of
-// [Tokenizer], for the same kinds. An error says what is missing, or not known.
+// [Tokenizer], for the same kinds. An error says what is missing, or not known; it is fs.ErrNotExist for a file that says it has none.
 func Tokenizers(f File) (tokenizer, config []byte, err error) {
 	t := &rebuilt{file: f}
+	if kind, _ := value[string](t, "ggml.model"); kind == None {
+		return nil, nil, fmt.Errorf("gguf: tokenizer: %w", fs.ErrNotExist)
+	}
 	if tokenizer, err = t.build(); err == nil {
 		config, err = t.settings()
 	}

@@ -71,12 +71,13 @@ func (v *files) folder(set *gguf.Set, plain bool) (*hf.Folder, error) {
 	v.made["config.json"] = config
 	f := &hf.Folder{FS: v, Config: config, Weights: weights, Files: []string{"config.json", weights}, Seen: map[string]fs.FileInfo{}}
 	tokenizer, settings, err := names.Tokenizers(set)
-	if err != nil {
-		v.missing = err
-		f.Left = append(f.Left, fmt.Sprintf("the tokenizer (%s)", err))
-	} else {
+	switch {
+	case err == nil:
 		v.made["tokenizer.json"], v.made["tokenizer_config.json"] = tokenizer, settings
 		f.Files = append(f.Files, "tokenizer.json", "tokenizer_config.json")
+	case !errors.Is(err, fs.ErrNotExist):
+		v.missing = err
+		f.Left = append(f.Left, fmt.Sprintf("the tokenizer (%s)", err))
 	}
 	for _, file := range set.Files() {
 		if f.Seen[file.Name], err = fs.Stat(v, file.Name); err != nil {
