@@ -80,8 +80,8 @@ func placeFile(file, model string, overwrite bool) error {
 	return nil
 }
 
-// measure makes the analysis of a model, with its files in a folder of its own beside out.
-func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set convert.Settings, out string) (*convert.Sensitivity, error) {
+// measure makes the analysis of a model, with its files in a folder of its own beside out. try, which may be nil, may refuse it beforehand.
+func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set convert.Settings, out string, try func(*convert.Sensitivity) error) (*convert.Sensitivity, error) {
 	s := &o.sensitivity
 	tokens := -s.tokens
 	switch {
@@ -93,6 +93,11 @@ func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set conver
 	plan, err := convert.NewSensitivity(b, set, tokens)
 	if err != nil {
 		return nil, err
+	}
+	if try != nil {
+		if err := try(plan.Unmeasured()); err != nil {
+			return nil, err
+		}
 	}
 	limitHeap(plan.HeapLimit())
 	if s.measure && plan.Tokens == 0 {
@@ -118,7 +123,7 @@ func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set conver
 // analyze writes the analysis of a model.
 func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set convert.Settings) error {
 	s := &o.sensitivity
-	result, err := o.measure(cmd, b, set, s.file)
+	result, err := o.measure(cmd, b, set, s.file, nil)
 	if err != nil {
 		return err
 	}
