@@ -162,7 +162,9 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 		}
 		o.out = name + "-" + label + ".gguf"
 	}
-	o.out = filepath.Clean(o.out)
+	if o.out = filepath.Clean(o.out); !strings.HasSuffix(o.out, ".gguf") {
+		return usagef("--output %s: the name of a GGUF file ends in .gguf", o.out)
+	}
 	plan, err := o.planGGUF(cmd, b, s)
 	if err != nil {
 		return err

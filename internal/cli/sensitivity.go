@@ -27,6 +27,7 @@ func (s *sensitivity) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.file, "sensitivity", "", "write no build but a JSON file: what each width and group that the format holds, or each type of a GGUF file, costs every linear layer")
 	f.BoolVar(&s.measure, "sensitivity-measure", true, "measure the KL divergence with each layer quantized alone (default: where that takes up to 1e14 operations)")
+	f.Lookup("sensitivity-measure").DefValue = "" // the text has it
 	f.IntVar(&s.tokens, "sensitivity-tokens", 512, "tokens to measure KL on, the beginnings of calibration sequences, 128 of each")
 }
 
@@ -68,14 +69,14 @@ func (s *sensitivity) enough() error {
 // placeFile refuses a file that is in the way, or a place inside the model's folder.
 func placeFile(file, model string, overwrite bool) error {
 	if info, err := os.Stat(file); err == nil && (info.IsDir() || !overwrite) {
-		return usagef("%s exists; --overwrite replaces a file", file)
+		return fmt.Errorf("%s exists; --overwrite replaces a file", file)
 	}
 	in, err := os.Stat(filepath.Dir(file))
 	if err != nil {
 		return err
 	}
 	if folder, err := os.Stat(model); model != "" && (err != nil || os.SameFile(in, folder)) {
-		return cmp.Or(err, usagef("%s is inside the input %s: inputs are never changed", file, model))
+		return cmp.Or(err, fmt.Errorf("%s is inside the input %s: inputs are never changed; choose a place elsewhere", file, model))
 	}
 	return nil
 }
