@@ -84,6 +84,13 @@ func TestBudget(t *testing.T) {
 		s.Target, s.KeepUnfit = c.target, true
 		x := analyze(t, src, s, 40)
 		least, most := span(t, func(b convert.Budget) error { _, err := within(src, s, x, b); return err })
+		before, err := convert.NewSensitivity(src, s, 40)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if low, high := span(t, func(b convert.Budget) error { _, err := within(src, s, before.Unmeasured(), b); return err }); low != least || high != most {
+			t.Errorf("%s: %d to %d bytes before anything is measured, then %d to %d", name, low, high, least, most)
+		}
 		for _, limit := range []int64{least, least + (most-least)/5, least + (most-least)/2, most} {
 			p, err := within(src, s, x, convert.Budget{Bytes: limit})
 			if err != nil {

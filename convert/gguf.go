@@ -95,7 +95,7 @@ func NewGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 // prepareGGUF plans all but the types.
 func prepareGGUF(src *build.Build, s GGUFSettings, out string) (*GGUFPlan, error) {
 	if src.Reader != nil {
-		return nil, fmt.Errorf("convert: %s is already quantized (%s); dequantize it first, or start from the original", src.In("config.json"), src.Reader.Format())
+		return nil, fmt.Errorf("convert: %s is %w (%s); dequantize it first, or start from the original", src.In("config.json"), ErrQuantized, src.Reader.Format())
 	}
 	base, ok := strings.CutSuffix(filepath.Base(out), ".gguf")
 	if !ok || base == "" {

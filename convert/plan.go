@@ -77,10 +77,13 @@ type Item struct {
 	in, out *fold // where its columns are multiplied, and where its rows are divided, or its weights if it is a norm; nil: nowhere
 }
 
+// ErrQuantized is the cause where a build is no source.
+var ErrQuantized = errors.New("already quantized")
+
 // NewPlan decides what happens to every tensor and checks that the target can hold it.
 func NewPlan(src *build.Build, s Settings) (*Plan, error) {
 	if src.Reader != nil {
-		return nil, fmt.Errorf("convert: %s is already quantized (%s); dequantize it first, or start from the original", src.In("config.json"), src.Reader.Format())
+		return nil, fmt.Errorf("convert: %s is %w (%s); dequantize it first, or start from the original", src.In("config.json"), ErrQuantized, src.Reader.Format())
 	}
 	p := &Plan{Settings: s, Source: src, Notes: slices.Clone(src.Notes)}
 	if names := loader.Unknown(src.Model); len(names) > 0 {

@@ -133,7 +133,7 @@ type candidate struct {
 func NewSensitivity(src *build.Build, s Settings, tokens int) (*SensitivityPlan, error) {
 	switch {
 	case src.Reader != nil:
-		return nil, fmt.Errorf("convert: %s is already quantized (%s); what quantization costs is found in the original", src.In("config.json"), src.Reader.Format())
+		return nil, fmt.Errorf("convert: %s is %w (%s); what quantization costs is found in the original", src.In("config.json"), ErrQuantized, src.Reader.Format())
 	case s.Calibration == nil:
 		return nil, errors.New("convert: sensitivity needs a calibration text")
 	case max(tokens, -tokens) > mostMeasureTokens:

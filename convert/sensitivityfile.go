@@ -17,14 +17,40 @@ import (
 // MaxSensitivity is the most bytes of an analysis in a file: some 800 for every matrix, and models have tens of thousands.
 const MaxSensitivity = 256 << 20
 
-// sensitivity fills in what is known of all matrices.
-func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][]int32) *Sensitivity {
+// empty is an analysis of no matrix.
+func (p *SensitivityPlan) empty() *Sensitivity {
 	s := &Sensitivity{Tool: "nibble " + version.String(), Version: SensitivityVersion, Format: p.formatName(), Rows: sensitivityRows,
-		Model:       SensitivityModel{Architecture: p.Source.Arch.Name, SHA256: model},
+		Model:       SensitivityModel{Architecture: p.Source.Arch.Name},
 		Calibration: &CalibrationReport{Text: p.Calibration.Settings}}
 	if p.Format != nil {
 		s.Zero, s.Scale, s.Signed = p.Spec.Zero.String(), p.Spec.Scale.String(), p.Spec.Signed
 	}
+	return s
+}
+
+// describe is a matrix with its candidates, without costs.
+func (x *linear) describe() LinearCost {
+	c := LinearCost{Name: x.Name, Role: x.Role.String(), Layer: x.Layer, Shape: []int{x.N, x.K}, Fused: x.Fused, Candidates: []CandidateCost{}}
+	if x.Expert >= 0 {
+		c.Expert = &x.Expert
+	}
+	for _, part := range x.Tensor.Parts {
+		c.Parts = append(c.Parts, part.Module)
+	}
+	for _, y := range x.candidates {
+		z := CandidateCost{Type: y.kind, BitsPerWeight: y.size}
+		if y.kind == "" {
+			z.Bits, z.Group = y.spec.Bits, y.spec.Group
+		}
+		c.Candidates = append(c.Candidates, z)
+	}
+	return c
+}
+
+// sensitivity fills in what is known of all matrices.
+func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][]int32) *Sensitivity {
+	s := p.empty()
+	s.Model.SHA256 = model
 	s.Calibration.set(q)
 	if text != nil {
 		x := calib.Sequences{IDs: text}
@@ -32,18 +58,9 @@ func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][
 	}
 	var losses, divergences []float64
 	for _, x := range p.all() {
-		c := LinearCost{Name: x.Name, Role: x.Role.String(), Layer: x.Layer, Shape: []int{x.N, x.K}, Fused: x.Fused, Candidates: []CandidateCost{}}
-		if x.Expert >= 0 {
-			c.Expert = &x.Expert
-		}
-		for _, part := range x.Tensor.Parts {
-			c.Parts = append(c.Parts, part.Module)
-		}
+		c := x.describe()
 		for i, y := range x.candidates {
-			z := CandidateCost{Type: y.kind, BitsPerWeight: y.size}
-			if y.kind == "" {
-				z.Bits, z.Group = y.spec.Bits, y.spec.Group
-			}
+			z := &c.Candidates[i]
 			if first := x.candidates[x.measured]; y.known {
 				z.Loss = figure(y.loss)
 				if text != nil && (i == x.measured || first.loss > 0) {
@@ -56,12 +73,30 @@ func (p *SensitivityPlan) sensitivity(model string, q *calib.Sequences, text [][
 					z.KL, z.Measured = figure(kl), i == x.measured
 				}
 			}
-			c.Candidates = append(c.Candidates, z)
 		}
 		s.Linears = append(s.Linears, c)
 	}
 	if r, ok := spearman(losses, divergences); ok {
 		s.Correlation = figure(r)
+	}
+	return s
+}
+
+// Unmeasured is what an analysis will be but for its costs, of which the larger candidates have less: what budgets it can serve does not
+// depend on more.
+func (p *SensitivityPlan) Unmeasured() *Sensitivity {
+	s := p.empty()
+	if p.Tokens > 0 {
+		s.Measured = new(SensitivityText)
+	}
+	for _, x := range p.all() {
+		c := x.describe()
+		for i := range c.Candidates {
+			y := &c.Candidates[i]
+			y.Loss = figure(1 / y.BitsPerWeight)
+			y.KL = y.Loss
+		}
+		s.Linears = append(s.Linears, c)
 	}
 	return s
 }

@@ -53,7 +53,7 @@ func Find(model string) (*Folder, error) {
 	case err == nil && slices.Contains(pickled, filepath.Ext(model)):
 		return nil, pickleError(model)
 	case err == nil:
-		return nil, fmt.Errorf("hf: %s: %w: want a folder, a .safetensors file or a hub id", model, ErrNoModel)
+		return nil, fmt.Errorf("hf: %s: %w: want a folder, a .safetensors or .gguf file, or a hub id", model, ErrNoModel)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("hf: %w", err)
 	}

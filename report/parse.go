@@ -106,7 +106,7 @@ func decode(file string, raw []byte, v any) error {
 	if err := d.Decode(v); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return &Invalid{file, fmt.Sprintf("%s at offset %d: a %s where a %s belongs", kind.Field, kind.Offset, kind.Value, kind.Type)}
+			return &Invalid{file, fmt.Sprintf("%s at offset %d: %s where a %s belongs", kind.Field, kind.Offset, article(kind.Value), kind.Type)}
 		}
 		return &Invalid{file, fmt.Sprintf("no JSON object that a report is: %v", err)}
 	}
@@ -114,6 +114,14 @@ func decode(file string, raw []byte, v any) error {
 		return &Invalid{file, fmt.Sprintf("something behind the object, at offset %d", d.InputOffset())}
 	}
 	return nil
+}
+
+// article puts one in front of a kind of JSON value.
+func article(kind string) string {
+	if kind == "object" || kind == "array" {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 func (c *checker) result(file string) error {

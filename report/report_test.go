@@ -110,6 +110,7 @@ func TestInvalid(t *testing.T) {
 	for change, want := range map[[2]string]string{
 		{`"shape":[2,2]`, `"shape":[2,-2]`}:                              "positive dimensions",
 		{`"shape":[2,2]`, `"shape":[4294967296,4294967296]`}:             "2^56",
+		{`"shape":[2,2]`, `"shape":{"2":2}`}:                             "an object where a []int belongs",
 		{`"shape":[2,2]`, `"shape":"2"`}:                                 "a string where a []int belongs",
 		{`"shape":[2,2]`, `"shape":[]`}:                                  "0 dimensions",
 		{`"bytes":4`, `"bytes":-4`}:                                      "-4",

@@ -37,13 +37,13 @@ for name in ${MODELS:-demo}; do
       for method in ${METHODS:-rtn search weighted awq gptq best}; do
         flags=(--method "$method")
         case $method in
-          weighted) flags=(--method search --calib "$calib") ;;
-          awq | gptq | best) flags+=(--calib "$calib") ;;
+          weighted) flags=(--method search --calib "$calib" --samples "${SAMPLES:-128}") ;;
+          awq | gptq | best) flags+=(--calib "$calib" --samples "${SAMPLES:-128}") ;;
         esac
         rm -rf "$work/out"
         TIMEFORMAT='%U %S'
         cpu="$({ time "$bin/quantize" ${model:+"$model"} -o "$work/out" --format "$format" --group "$group" --lm-head keep --embedding keep \
-          --pad-mlp auto --unfit keep --target-loader none --quiet --samples "${SAMPLES:-128}" "${flags[@]}" >/dev/null 2>"$work/err"; } 2>&1)" ||
+          --pad-mlp auto --unfit keep --target-loader none --quiet "${flags[@]}" >/dev/null 2>"$work/err"; } 2>&1)" ||
           { cat "$work/err" >&2; exit 1; }
         "$bin/runtime" compare ${model:+"$model"} "$work/out" --greedy 0 --max-windows "${WINDOWS:-40}" "${text[@]}" --json --quiet >"$work/json"
         echo "| $(basename "$name") | $format | $group | $method | $(figure kl_mean 1 %.4f) | $(figure ppl_ratio 1 %.4f) |" \

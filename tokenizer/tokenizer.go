@@ -58,7 +58,7 @@ func Load(fsys fs.FS) (*Tokenizer, error) {
 	}
 	raw, err = readFile(fsys, "tokenizer.model")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("tokenizer: neither tokenizer.json nor tokenizer.model: %w", fs.ErrNotExist)
+		return nil, fmt.Errorf("tokenizer: neither tokenizer.json nor tokenizer.model; copy those of the original beside the weights: %w", fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, err

@@ -142,8 +142,9 @@ func readGGUF(path string) (map[string][]float32, error) {
 		return nil, err
 	}
 	defer set.Close()
-	if kind, _ := set.Value("general.type"); kind != "imatrix" {
-		return nil, fmt.Errorf("%w: general.type is %v, not imatrix", ErrCorrupt, kind)
+	kind, _ := set.Value("general.type")
+	if kind, _ := kind.(string); kind != "imatrix" {
+		return nil, fmt.Errorf("%w: general.type is %q, not imatrix: llama-imatrix and --write-imatrix write such files", ErrCorrupt, kind)
 	}
 	values := map[string][]float32{}
 	for _, t := range set.Tensors() {

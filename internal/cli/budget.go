@@ -85,16 +85,24 @@ func (o *quantizeOptions) plan(cmd *cobra.Command, b *build.Build, s convert.Set
 	if !o.budget.asked() {
 		return convert.NewPlan(b, s)
 	}
-	costs, err := o.costs(cmd, b, s)
+	within := func(costs *convert.Sensitivity) (*convert.Plan, error) {
+		plan, err := convert.NewPlanWithin(b, s, costs, o.budget.Budget)
+		return plan, outOfRange(err)
+	}
+	costs, err := o.costs(cmd, b, s, func(x *convert.Sensitivity) error { _, err := within(x); return err })
 	if err != nil {
 		return nil, err
 	}
-	plan, err := convert.NewPlanWithin(b, s, costs, o.budget.Budget)
+	return within(costs)
+}
+
+// outOfRange marks a budget that no build meets.
+func outOfRange(err error) error {
 	var none *convert.OutOfRange
 	if errors.As(err, &none) {
-		return nil, coded{err, exitUsage}
+		return coded{err, exitUsage}
 	}
-	return plan, err
+	return err
 }
 
 // planGGUF makes the plan of a file, inside the budget if there is one.
@@ -108,20 +116,19 @@ func (o *quantizeOptions) planGGUF(cmd *cobra.Command, b *build.Build, s convert
 			return nil, err
 		}
 	}
-	costs, err := o.costs(cmd, b, s.Analysis())
+	within := func(costs *convert.Sensitivity) (*convert.GGUFPlan, error) {
+		plan, err := convert.NewGGUFWithin(b, s, o.out, costs, o.budget.Budget)
+		return plan, inputError(outOfRange(err))
+	}
+	costs, err := o.costs(cmd, b, s.Analysis(), func(x *convert.Sensitivity) error { _, err := within(x); return err })
 	if err != nil {
 		return nil, err
 	}
-	plan, err := convert.NewGGUFWithin(b, s, o.out, costs, o.budget.Budget)
-	var none *convert.OutOfRange
-	if errors.As(err, &none) {
-		return nil, coded{err, exitUsage}
-	}
-	return plan, inputError(err)
+	return within(costs)
 }
 
-// costs reads the analysis, or makes it.
-func (o *quantizeOptions) costs(cmd *cobra.Command, b *build.Build, s convert.Settings) (*convert.Sensitivity, error) {
+// costs reads the analysis, or makes it. Before that try is given one without costs: a budget that no build meets is no reason to measure.
+func (o *quantizeOptions) costs(cmd *cobra.Command, b *build.Build, s convert.Settings, try func(*convert.Sensitivity) error) (*convert.Sensitivity, error) {
 	if path := o.budget.from; path != "" {
 		f, err := os.Open(path)
 		if err != nil {
@@ -147,7 +154,7 @@ func (o *quantizeOptions) costs(cmd *cobra.Command, b *build.Build, s convert.Se
 			return nil, err
 		}
 	}
-	return o.measure(cmd, b, s, o.out)
+	return o.measure(cmd, b, s, o.out, try)
 }
 
 // printAllotment prints what a budget gave to the matrices, by role, and how much of it is taken.

@@ -46,6 +46,16 @@ func (c *calibration) register(cmd *cobra.Command) {
 	f.BoolVar(&c.independent, "independent", false, "calibrate every layer on the float model instead of on what is quantized before it, which costs quality; with --calib-cache a second build only solves, which others cannot: what a layer receives depends on how those before it are quantized")
 }
 
+// unused refuses flags about a text where no text is looked at, so that nobody takes such a build for a calibrated one.
+func (c *calibration) unused(cmd *cobra.Command) error {
+	for _, name := range []string{"samples", "seqlen", "calib-seed", "calib-field", "calib-pack", "calib-chat", "calib-cache", "independent"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s goes with --calib or a calibrated method", name)
+		}
+	}
+	return nil
+}
+
 // calibration returns what the plan needs, nil if no method looks at inputs and no text is given.
 func (o *quantizeOptions) calibrate(cmd *cobra.Command, b *build.Build, s *convert.Settings) error {
 	c := &o.calibration
@@ -66,9 +76,18 @@ func (o *quantizeOptions) calibrate(cmd *cobra.Command, b *build.Build, s *conve
 	}
 	if c.Source == "" {
 		if !needed {
-			return nil
+			if o.budget.asked() && o.budget.from == "" { // whose analysis looks at one
+				return nil
+			}
+			return c.unused(cmd)
 		}
 		c.Source = calib.SelfSource
+	}
+	switch {
+	case c.Samples < 1: // with calib 0 is the default
+		return usagef("--samples %d: want 1 or more", c.Samples)
+	case c.Length < 1:
+		return usagef("--seqlen %d: want 2 or more", c.Length)
 	}
 	if err := c.Settings.Check(); err != nil {
 		return coded{err, exitUsage}

@@ -36,6 +36,13 @@ func (t *textCheck) check(cmd *cobra.Command) error {
 	if t.text == "" && cmd.Flags().Changed("check") {
 		return usagef("--check: no text given; name a file, or builtin for the demo's")
 	}
+	if t.text == "" {
+		for _, name := range []string{"check-windows", "activations", "max-delta"} {
+			if cmd.Flags().Changed(name) {
+				return usagef("--%s goes with --check TEXT", name)
+			}
+		}
+	}
 	var ok bool
 	if t.mode, ok = runtime.Modes[t.activations]; !ok {
 		return usagef("--activations %q: want %s", t.activations, names(runtime.Modes))

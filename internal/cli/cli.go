@@ -16,10 +16,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"nibble/build"
 	"nibble/convert"
@@ -78,7 +80,7 @@ func exitCode(err error) int {
 	case errors.As(err, &c):
 		return c.code
 	case errors.Is(err, safetensors.ErrCorrupt), errors.Is(err, hf.ErrMismatch), errors.Is(err, quant.ErrNonFinite), errors.Is(err, nibbleruntime.ErrNonFinite),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, convert.ErrChanged), errors.As(err, &defect), errors.As(err, &part):
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, convert.ErrChanged), errors.Is(err, convert.ErrQuantized), errors.As(err, &defect), errors.As(err, &part):
 		return exitInput // found while working
 	}
 	return exitFailed
@@ -99,7 +101,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	root.SetVersionTemplate("nibble {{.Name}} {{.Version}}\n")
 	out := &checked{w: root.OutOrStdout()}
 	root.SetOut(out)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{err, exitUsage} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{flagError(err), exitUsage} })
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return roomToBegin() }
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -116,6 +118,24 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		}
 	}
 	return exitCode(err)
+}
+
+// flagError says of a value that is no number what it is a value of, and not which function of Go refused it.
+func flagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) || !errors.Is(err, strconv.ErrSyntax) && !errors.Is(err, strconv.ErrRange) {
+		return err
+	}
+	want := "a number"
+	switch bad.GetFlag().Value.Type() {
+	case "int":
+		want = "a whole number"
+	case "uint64":
+		want = "a whole number from 0"
+	case "bool":
+		want = "true or false"
+	}
+	return fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), want)
 }
 
 // checked remembers that a result could not be printed.
@@ -154,6 +174,9 @@ func noMore(n int) cobra.PositionalArgs {
 		if len(args) > n {
 			if close := cmd.SuggestionsFor(args[n]); len(close) > 0 {
 				return usagef("unknown command %q; did you mean %s?", args[n], strings.Join(close, " or "))
+			}
+			if n == 0 && cmd.HasAvailableSubCommands() {
+				return usagef("unknown command %q; %s --help lists those that there are", args[n], cmd.CommandPath())
 			}
 			return usagef("unexpected argument %q", args[n])
 		}

@@ -59,7 +59,7 @@ matrix is measured: SQNR in dB, beside the figure that the build's own report st
 	o.output.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.dtype, "dtype", "bf16", "bf16, f16, f32: type of all float tensors")
-	f.StringVar(&o.against, "against", "", "the original model, to measure what every matrix lost")
+	f.StringVar(&o.against, "against", "", "the original model, to measure what every matrix lost; builtin for the demo")
 	o.textCheck.register(cmd, "run a text through the build and through its expansion, and fail where the perplexities differ")
 	f.StringVar(&o.maxDelta, "max-delta", "0.2%", "most by which the two perplexities may differ under --check")
 	f.BoolVarP(&o.dry, "dry-run", "n", false, "print every file with its exact size and write nothing")
@@ -112,7 +112,11 @@ func runDequantize(cmd *cobra.Command, args []string, o *dequantizeOptions) erro
 		defer b.Set.Close()
 	}
 	if o.against != "" {
-		folder, _, err := openFloats([]string{o.against})
+		args := []string{o.against}
+		if o.against == builtinText {
+			args = nil
+		}
+		folder, _, err := openFloats(args)
 		if err != nil {
 			return err
 		}

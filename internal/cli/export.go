@@ -196,6 +196,9 @@ func runExport(cmd *cobra.Command, args []string, o *exportOptions) error {
 	if err := cmp.Or(o.check(), reproducible()); err != nil {
 		return err
 	}
+	if cmd.Flags().Changed("percentile") && o.ranges.Method != "percentile" {
+		return usagef("--percentile goes with --ranges percentile")
+	}
 	if cmd.Flags().Changed("promote") && o.promote == promoteNeeded && !o.raises() {
 		return usagef("--promote needed is of --scheme w8a16, and not of --shape: --promote auto, or a number of dB, gives others more bits")
 	}

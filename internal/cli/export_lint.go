@@ -19,7 +19,12 @@ func newLintCommand() *cobra.Command {
 quantizers, types and grids that no node of the NPU has, 8 bits where the file says 16. Nothing is loaded but the graph.`,
 		Example: `  export lint ./phone/decode.onnx
   export lint ./phone/prefill.onnx ./phone/decode.onnx --json | jq .findings`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("which graph? give an .onnx file")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runLint(cmd, args, o) },
 	}
 	o.registerPrinting(cmd)

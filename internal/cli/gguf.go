@@ -115,6 +115,9 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 		if o.calibration.Source != "" || o.calibration.kernel != "" || c.Spec.Calibrated() {
 			return s, usagef("--imatrix has weights of columns and no more: it excludes --calib, --calib-kernel and --method %s", quant.GPTQ)
 		}
+		if err := o.calibration.unused(cmd); err != nil {
+			return s, err
+		}
 		s.WeightsFrom = filepath.Base(g.imatrix)
 		s.Weights, err = imatrix.Read(g.imatrix)
 		return s, inputError(err)
@@ -125,6 +128,16 @@ func (o *quantizeOptions) ggufSettings(cmd *cobra.Command, b *build.Build, name 
 	err = o.calibrate(cmd, b, &c)
 	s.Calibration = c.Calibration
 	return s, err
+}
+
+// applied refuses a rule for tensors that the file does not have, as one with a slip in it.
+func (g *ggufOptions) applied(rules []mix.Rule, plan *convert.GGUFPlan) error {
+	for i, r := range rules {
+		if !slices.ContainsFunc(plan.Tensors, func(t convert.GGUFTensor) bool { return mix.Quantizes(t.Name, t.Shape) && r.Match.MatchString(t.Name) }) {
+			return usagef("--tensor-type %q: no matrix of the file has such a name; --dry-run --json lists their names, as blk.0.attn_v.weight", g.rules[i])
+		}
+	}
+	return nil
 }
 
 // blockType reads the name of a type that is written, nil for none.
@@ -162,9 +175,14 @@ func (o *quantizeOptions) writeGGUF(cmd *cobra.Command, b *build.Build, name str
 		}
 		o.out = name + "-" + label + ".gguf"
 	}
-	o.out = filepath.Clean(o.out)
+	if o.out = filepath.Clean(o.out); !strings.HasSuffix(o.out, ".gguf") {
+		return usagef("--output %s: the name of a GGUF file ends in .gguf", o.out)
+	}
 	plan, err := o.planGGUF(cmd, b, s)
 	if err != nil {
+		return err
+	}
+	if err := o.gguf.applied(s.Rules, plan); err != nil {
 		return err
 	}
 	if o.parts.name != "" {

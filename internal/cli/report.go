@@ -117,7 +117,7 @@ func outside(file string, inputs []string) error {
 	dir, err := os.Stat(filepath.Dir(file))
 	for _, input := range inputs {
 		if info, e := os.Stat(input); err == nil && e == nil && os.SameFile(dir, info) {
-			return usagef("%s is inside the input %s: inputs are never changed", file, input)
+			return fmt.Errorf("%s is inside the input %s: inputs are never changed; choose a place elsewhere", file, input)
 		}
 	}
 	return err

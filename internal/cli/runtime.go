@@ -9,7 +9,7 @@ func NewRuntimeCommand() *cobra.Command {
 		Short: "Run models and builds, and measure what a build lost",
 		Long: `Run models and builds of any format in the form in which their files hold them, and measure what a build lost against its
 source: perplexity, KL divergence, top-1 agreement. MODEL is a Hugging Face folder, a .safetensors file beside its
-config.json, or a hub id found in the local cache; without one the built-in demo model is used.`,
+config.json, a GGUF file, or a hub id found in the local cache; without one the built-in demo model is used.`,
 		Example: `  runtime generate --prompt "And it came to pass"
   runtime compare --max-windows 8       # the demo against its own awq build
   runtime bench ./build                 # how fast, and how close to what the machine can do

@@ -27,6 +27,7 @@ func (s *sensitivity) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.file, "sensitivity", "", "write no build but a JSON file: what each width and group that the format holds, or each type of a GGUF file, costs every linear layer")
 	f.BoolVar(&s.measure, "sensitivity-measure", true, "measure the KL divergence with each layer quantized alone (default: where that takes up to 1e14 operations)")
+	f.Lookup("sensitivity-measure").DefValue = "" // the text has it
 	f.IntVar(&s.tokens, "sensitivity-tokens", 512, "tokens to measure KL on, the beginnings of calibration sequences, 128 of each")
 }
 
@@ -68,20 +69,20 @@ func (s *sensitivity) enough() error {
 // placeFile refuses a file that is in the way, or a place inside the model's folder.
 func placeFile(file, model string, overwrite bool) error {
 	if info, err := os.Stat(file); err == nil && (info.IsDir() || !overwrite) {
-		return usagef("%s exists; --overwrite replaces a file", file)
+		return fmt.Errorf("%s exists; --overwrite replaces a file", file)
 	}
 	in, err := os.Stat(filepath.Dir(file))
 	if err != nil {
 		return err
 	}
 	if folder, err := os.Stat(model); model != "" && (err != nil || os.SameFile(in, folder)) {
-		return cmp.Or(err, usagef("%s is inside the input %s: inputs are never changed", file, model))
+		return cmp.Or(err, fmt.Errorf("%s is inside the input %s: inputs are never changed; choose a place elsewhere", file, model))
 	}
 	return nil
 }
 
-// measure makes the analysis of a model, with its files in a folder of its own beside out.
-func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set convert.Settings, out string) (*convert.Sensitivity, error) {
+// measure makes the analysis of a model, with its files in a folder of its own beside out. try, which may be nil, may refuse it beforehand.
+func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set convert.Settings, out string, try func(*convert.Sensitivity) error) (*convert.Sensitivity, error) {
 	s := &o.sensitivity
 	tokens := -s.tokens
 	switch {
@@ -93,6 +94,11 @@ func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set conver
 	plan, err := convert.NewSensitivity(b, set, tokens)
 	if err != nil {
 		return nil, err
+	}
+	if try != nil {
+		if err := try(plan.Unmeasured()); err != nil {
+			return nil, err
+		}
 	}
 	limitHeap(plan.HeapLimit())
 	if s.measure && plan.Tokens == 0 {
@@ -118,7 +124,7 @@ func (o *quantizeOptions) measure(cmd *cobra.Command, b *build.Build, set conver
 // analyze writes the analysis of a model.
 func (o *quantizeOptions) analyze(cmd *cobra.Command, b *build.Build, set convert.Settings) error {
 	s := &o.sensitivity
-	result, err := o.measure(cmd, b, set, s.file)
+	result, err := o.measure(cmd, b, set, s.file, nil)
 	if err != nil {
 		return err
 	}

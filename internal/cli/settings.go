@@ -26,7 +26,7 @@ func (o *quantizeOptions) settings(cmd *cobra.Command, b *build.Build) (s conver
 		}
 	}
 	if s.Format, err = formats.ByName(o.format); err != nil {
-		return s, coded{err, exitUsage}
+		return s, usagef("%w, %s, %s", err, ggufFormat, autoFormat)
 	}
 	if o.sym && o.asym {
 		return s, usagef("--sym and --asym exclude each other")

@@ -66,6 +66,9 @@ func runVerify(cmd *cobra.Command, path string, o *verifyOptions) error {
 	}
 	raw, err := readReport(os.DirFS(dir), name)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, missing := os.Stat(path); errors.Is(missing, fs.ErrNotExist) {
+			return inputError(fmt.Errorf("%s: no build there: no such file or folder", path))
+		}
 		return inputError(fmt.Errorf("%s: no %s: nothing to verify the build by", path, name))
 	}
 	if err != nil {
@@ -90,7 +93,11 @@ func runVerify(cmd *cobra.Command, path string, o *verifyOptions) error {
 	if err := v.sources(cmd.Context(), r, o); err != nil {
 		return err
 	}
-	if found, err = v.contents(cmd.Context(), path, r); err != nil {
+	at := path
+	if _, err := os.Stat(at); isGGUF(at) && errors.Is(err, fs.ErrNotExist) {
+		at = filepath.Join(dir, r.Outputs[0].Name) // the name that was given to quantize, which wrote parts
+	}
+	if found, err = v.contents(cmd.Context(), at, r); err != nil {
 		return err
 	}
 	v.Deviations = append(v.Deviations, found...)
@@ -166,7 +173,11 @@ func (v *verification) print(cmd *cobra.Command, o *verifyOptions) error {
 		}
 	}
 	if n > 0 {
-		return coded{fmt.Errorf("%s: not as the report says, in %d places", v.Build, n), exitGate}
+		places := "places"
+		if n == 1 {
+			places = "place"
+		}
+		return coded{fmt.Errorf("%s: not as the report says, in %d %s", v.Build, n, places), exitGate}
 	}
 	return nil
 }
