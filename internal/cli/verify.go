@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +44,7 @@ report beside it.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runVerify(cmd, args[0], o) },
 	}
 	o.common.register(cmd)
-	cmd.Flags().StringVar(&o.source, "source", "", "folder of the original (default: where it was, according to the report)")
+	cmd.Flags().StringVar(&o.source, "source", "", "folder of the original, or the file if it is GGUF (default: where it was, according to the report)")
 	return cmd
 }
 
@@ -110,10 +111,21 @@ func (v *verification) sources(ctx context.Context, r *convert.Report, o *verify
 	if at == "" && r.Run != nil {
 		at = r.Run.Source
 	}
+	v.Sources = "not there"
+	list := r.Source.Files
 	if isGGUF(at) {
+		if _, err := os.Stat(at); errors.Is(err, fs.ErrNotExist) {
+			if o.source != "" {
+				return inputError(fmt.Errorf("--source %s: no such file", at))
+			}
+			return nil // others may be where it was
+		}
+		if len(list) == 1 { // it may have another name now
+			list = slices.Clone(list)
+			list[0].Name = filepath.Base(at)
+		}
 		at = filepath.Dir(at)
 	}
-	v.Sources = "not there"
 	files := os.DirFS(at)
 	if info, err := os.Stat(at); at == "" && r.Run != nil {
 		files, at = demo.FS(), demoName
@@ -123,7 +135,7 @@ func (v *verification) sources(ctx context.Context, r *convert.Report, o *verify
 		}
 		return nil
 	}
-	found, err := convert.VerifyFiles(ctx, files, r.Source.Files, o.threads)
+	found, err := convert.VerifyFiles(ctx, files, list, o.threads)
 	if err != nil {
 		return err
 	}
