@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	maxReplaced  = 256 << 20        // bytes of a text after replacements
-	maxPattern   = 16 << 10         // bytes of a regular expression
-	matchTimeout = 2 * time.Second  // for one match
-	findTimeout  = 10 * time.Second // for all matches in a stretch of text
-	slowness     = time.Microsecond // for a byte of a text of many stretches, on top of that
+	maxReplaced  = 256 << 20             // bytes of a text after replacements
+	maxPattern   = 16 << 10              // bytes of a regular expression
+	matchTimeout = 2 * time.Second       // for one match
+	findTimeout  = 10 * time.Second      // for all matches in a stretch of text
+	slowness     = 10 * time.Microsecond // for a byte of a text of many stretches, on top of that
 )
 
 // patternSpec is how tokenizer.json writes what to look for.

@@ -126,11 +126,11 @@ func (t *Tokenizer) Encode(text string, special bool) ([]int32, error) {
 // encodePlain appends the ids of a stretch between added tokens of the raw text.
 func (t *Tokenizer) encodePlain(ids []int32, w *worker, p piece) ([]int32, error) {
 	if t.normalize != nil {
-		var err error
-		if p.text, p.first, err = t.normalize(p.text, p.first); err != nil {
-			return nil, err
-		}
-		if err := w.late(); err != nil {
+		err := w.timed(func() (err error) {
+			p.text, p.first, err = t.normalize(p.text, p.first)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -163,13 +163,15 @@ func (t *Tokenizer) cut(pieces []piece, w *worker) ([]piece, error) {
 				continue
 			}
 			var err error
-			if w.next, err = step.cut(w.next, p); err != nil {
-				return nil, err
+			if step.slow {
+				err = w.timed(func() (err error) {
+					w.next, err = step.cut(w.next, p)
+					return err
+				})
+			} else {
+				w.next, err = step.cut(w.next, p)
 			}
-			if !step.slow {
-				continue
-			}
-			if err := w.late(); err != nil {
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -1,7 +1,7 @@
 package tokenizer
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 	"time"
 )
@@ -16,10 +16,9 @@ type worker struct {
 	pieces, next []piece
 	words        map[string][]int32
 	bpe          merger
-	paths        []path // of unigram, to each place in the word
-	route        []int  // of unigram, the ends of the tokens from the last to the first
-	started      time.Time
-	patience     time.Duration
+	paths        []path        // of unigram, to each place in the word
+	route        []int         // of unigram, the ends of the tokens from the last to the first
+	patience     time.Duration // what is left of the time for regular expressions in this text
 }
 
 func (t *Tokenizer) worker() *worker {
@@ -29,15 +28,17 @@ func (t *Tokenizer) worker() *worker {
 	return &worker{words: map[string][]int32{}}
 }
 
-// begin starts the clock for a text of so many bytes.
-func (w *worker) begin(bytes int) {
-	w.started, w.patience = time.Now(), findTimeout+time.Duration(bytes)*slowness
-}
+// begin gives the regular expressions time for a text of so many bytes.
+func (w *worker) begin(bytes int) { w.patience = findTimeout + time.Duration(bytes)*slowness }
 
-// late returns an error if regular expressions took too long, all stretches of the text together.
-func (w *worker) late() error {
-	if time.Since(w.started) > w.patience {
-		return fmt.Errorf("tokenizer: no end after %v: its regular expressions take too long for this text", w.patience)
+// timed does what may run a regular expression. It returns an error if they took too long, all stretches of the text together.
+func (w *worker) timed(work func() error) error {
+	start := time.Now()
+	if err := work(); err != nil {
+		return err
+	}
+	if w.patience -= time.Since(start); w.patience < 0 {
+		return errors.New("tokenizer: its regular expressions take too long for this text")
 	}
 	return nil
 }
