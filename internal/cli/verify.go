@@ -96,7 +96,7 @@ func runVerify(cmd *cobra.Command, path string, o *verifyOptions) error {
 	}
 	at := path
 	if _, err := os.Stat(at); isGGUF(at) && errors.Is(err, fs.ErrNotExist) {
-		at = filepath.Join(dir, r.Outputs[0].Name) // the name that was given to quantize, which wrote parts
+		at = filepath.Join(dir, filepath.Base(r.Outputs[0].Name)) // the name that was given to quantize, which wrote parts
 	}
 	if found, err = v.contents(cmd.Context(), at, r); err != nil {
 		return err
