@@ -162,13 +162,18 @@ func begin(name, more string, sums ...int) *search {
 	return &search{ways: Load(Param("ways"), GP64()), count: Load(Param("count"), GP64()), lanes: Load(Param("lanes"), GP64()), sums: sums}
 }
 
-// spread fills a register with a parameter.
-func spread(name string, v VecVirtual) VecVirtual {
+// parameter is where a parameter is.
+func parameter(name string) Mem {
 	a, err := Param(name).Resolve()
 	if err != nil {
 		panic(err) // a mistake in this file
 	}
-	VBROADCASTSS(a.Addr, v)
+	return a.Addr
+}
+
+// spread fills a register with a parameter.
+func spread(name string, v VecVirtual) VecVirtual {
+	VBROADCASTSS(parameter(name), v)
 	return v
 }
 

@@ -19,12 +19,8 @@ func everyDouble(x float64) VecVirtual {
 
 // double fills a register with a parameter.
 func double(name string) VecVirtual {
-	a, err := Param(name).Resolve()
-	if err != nil {
-		panic(err) // a mistake in this file
-	}
 	v := YMM()
-	VBROADCASTSD(a.Addr, v)
+	VBROADCASTSD(parameter(name), v)
 	return v
 }
 
