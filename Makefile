@@ -37,7 +37,7 @@ race:
 
 # The generic code alone, as on machines without kernels of their own; where the processor can, as the compiler writes it for GOAMD64=v3, with
 # products and sums in one instruction. What make test knows of bytes must hold for it, too: builds of the architectures from m to o in every format,
-# and the whole job on the demo. All that there is: make purego PUREGO=./...
+# and the whole job on the demo. All packages: make purego PUREGO=./...
 PUREGO = ./asym ./awq ./calib ./compressed ./convert ./fidelity ./gguf/... ./gptq ./internal/half ./internal/kernel ./internal/linalg ./npu ./quant ./runtime
 purego: export GOAMD64 = $(shell grep -qsw fma /proc/cpuinfo && grep -qsw avx2 /proc/cpuinfo && echo v3 || echo v1)
 purego:
@@ -46,13 +46,14 @@ purego:
 	$(GO) test -tags purego -run TestScripts/demo ./internal/cli
 
 # What computes, under every set of kernels that this machine has but the best, which make test runs, and generic, which make purego does: of
-# that the choice by name is enough. Results are not taken from the cache, which does not see a variable that is read before the tests begin. Of
+# that the choice by name is enough (all the same: make kernels GENERIC='$(KERNELS)'). Results are not taken from the cache, which does not see a variable that is read before the tests begin. Of
 # convert the tests that compare bytes are enough.
 KERNELS = ./asym ./awq ./fidelity ./gptq ./internal/half ./internal/kernel ./internal/linalg ./npu ./quant ./runtime
+GENERIC = ./internal/kernel ./internal/linalg ./quant
 kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2 | grep -v generic); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
 		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism' ./convert; done
-	NIBBLE_KERNEL=generic $(GO) test -count=1 ./internal/kernel ./internal/linalg ./quant
+	NIBBLE_KERNEL=generic $(GO) test -count=1 $(GENERIC)
 
 # AMX on a processor without it: two disassemblers, LLVM and Bochs judge the instructions, an emulator runs what uses them. The latter wants
 # AVX-512 with VNNI and BF16, of which the rest of the set is made; without them nothing is emulated. Needs gcc, objdump, llvm-objdump-14 and
@@ -94,7 +95,7 @@ manifests:
 
 # Needs qemu-aarch64 (Debian: qemu-user), some fifty times slower: what computes, reads files and writes them, and the whole job on the demo, but
 # for graphs for phones, what differs by numbers of threads or pieces, and most architectures in every format (kept: those from m to o).
-# All that there is: make arm64 ARM64=./...
+# All packages: make arm64 ARM64=./...
 ARM64 = ./asym ./awq ./build ./compressed ./convert ./demo ./formats/... ./gguf/... ./gptq ./hf ./internal/half ./internal/kernel ./internal/linalg \
 	./internal/parallel ./internal/stage ./quant ./runtime ./safetensors ./tokenizer
 arm64: export GOARCH = arm64
