@@ -196,8 +196,8 @@ func unsigned(x []int8) uint64 {
 // kproducts are the products of a set for a kind.
 type kproducts struct {
 	one    func(p *Product)      // of one token
-	tiles  []tile                // of records with codes of 8 bits; nil: one token after the other
-	unpack func(dst, src []byte) // makes such records
+	tiles  []tile                // of several; nil: one token after the other
+	unpack func(dst, src []byte) // makes the records with codes of 8 bits that tiles want; nil: they do not
 }
 
 // ksets are those of all kinds.
@@ -216,8 +216,12 @@ type ksets [len(kblocks)]kproducts
 // for twice a byte for every code.
 func (p *Product) KBlocks(kind KBlock, n int, scratch []byte) {
 	k, x := &active.blocks[kind], &kblocks[kind]
-	if n == 1 || k.tiles == nil {
+	switch {
+	case k.tiles == nil || n <= k.tiles[0].tokens/2:
 		p.each([]tile{{1, k.one}}, n, len(p.Codes))
+		return
+	case k.unpack == nil:
+		p.each(k.tiles, n, len(p.Codes))
 		return
 	}
 	scratch = scratch[:len(p.Blocks)/2*(x.head()+2*(x.scales()+WidestBlock*PanelRows))]

@@ -8,10 +8,10 @@ package kernel
 
 var (
 	ksetsAVX2 = ksets{
-		Q4K:   {one: q4kOneAVX2},
-		Q5K:   {one: q5kOneAVX2},
-		Q6K:   {one: q6kOneAVX2},
-		IQ4XS: {one: iq4xsOneAVX2},
+		Q4K:   {one: q4kOneAVX2, tiles: []tile{{6, q4kx6AVX2}}},
+		Q5K:   {one: q5kOneAVX2, tiles: []tile{{6, q5kx6AVX2}}, unpack: q5kUnpackAVX2},
+		Q6K:   {one: q6kOneAVX2, tiles: []tile{{6, q6kx6AVX2}}, unpack: q6kUnpackAVX2},
+		IQ4XS: {one: iq4xsOneAVX2, tiles: []tile{{6, iq4xsx6AVX2}}, unpack: iq4xsUnpackAVX2},
 	}
 	ksetsAVX512 = ksets{
 		Q4K:   {one: q4kOneAVX512, tiles: []tile{{2, q4kx2AVX512}, {4, q4kx4AVX512}}, unpack: q4kUnpackAVX512},
@@ -65,7 +65,19 @@ func q6kOneVNNI(p *Product)
 //go:noescape
 func iq4xsOneVNNI(p *Product)
 
-// These are KBlocks for the number of tokens behind the x and codes of 8 bits. Q5K and Q4K are alike then.
+// These are KBlocks for the number of tokens behind the x, and codes of 8 bits but for q4kx6AVX2. Q5K and Q4K are alike then in AVX-512.
+
+//go:noescape
+func q4kx6AVX2(p *Product)
+
+//go:noescape
+func q5kx6AVX2(p *Product)
+
+//go:noescape
+func q6kx6AVX2(p *Product)
+
+//go:noescape
+func iq4xsx6AVX2(p *Product)
 
 //go:noescape
 func q4kx2AVX512(p *Product)
@@ -113,6 +125,15 @@ func iq4xsx4VNNI(p *Product)
 func iq4xsx8VNNI(p *Product)
 
 // These make records with codes of 8 bits.
+
+//go:noescape
+func q5kUnpackAVX2(dst, src []byte)
+
+//go:noescape
+func q6kUnpackAVX2(dst, src []byte)
+
+//go:noescape
+func iq4xsUnpackAVX2(dst, src []byte)
 
 //go:noescape
 func q4kUnpackAVX512(dst, src []byte)

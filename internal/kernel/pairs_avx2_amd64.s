@@ -410,7 +410,7 @@ DATA words<>+24(SB)/8, $0x0f0e0b0a0d0c0908
 GLOBL words<>(SB), RODATA|NOPTR, $32
 
 // func pairsx1AVX2(p *byte)
-// Requires: AVX, AVX2, CMOV, F16C
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·pairsx1AVX2(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), AX
 	MOVL         $0xffff0000, CX
@@ -610,6 +610,14 @@ step:
 	VADDPS       Y9, Y3, Y3
 	VMULPS       Y6, Y7, Y9
 	VADDPS       Y9, Y3, Y3
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
+	PREFETCHT0   2368(CX)
+	PREFETCHT0   2432(CX)
+	PREFETCHT0   2496(CX)
 	ADDQ         $0x00000200, CX
 	ADDQ         $0x10, SI
 	DECQ         R11

@@ -106,7 +106,7 @@ type panels struct {
 
 	roundPairs func(dst []byte, x []float32) [16]float32 // of a multiple of 16 values
 
-	unpack8      func(dst, src []byte)            // 4-bit codes to 8-bit codes
+	unpack8      func(dst, src []byte)            // 4-bit codes to 8-bit codes; nil: those are no faster
 	unpackLevels func(dst, src []byte)            // 4-bit codes to the codes of levels
 	pairs4       func(dst, src []byte, mid int64) // 4-bit codes less mid to pairs
 	pairs8       func(dst, src []byte, mid int64) // 8-bit codes less mid to pairs
@@ -153,7 +153,7 @@ func (p *Product) each(tiles []tile, n int, ahead int) {
 	p.X, p.XScales, p.Sums, p.Totals, p.Parts, p.Y = x, scales, sums, totals, parts, y
 }
 
-// direct is the most tokens for which codes are not unpacked first.
+// direct is the most tokens for which codes are not unpacked first, if unpacking pays at all.
 const direct = 8
 
 // form is how a panel is kept that is multiplied in the same or in a wider form.
@@ -228,11 +228,11 @@ func (f form) unpack(dst, src []byte, mid int64) {
 //
 //	y += (s·sum + b·Σx)·sx
 //
-// in that order, each operation rounded to float32. For many tokens the codes are unpacked to scratch first, which has
+// in that order, each operation rounded to float32. For many tokens the codes may be unpacked to scratch first, which has
 // room for twice the bytes of the panel.
 func (p *Product) Codes4(n int, scratch []byte) {
 	switch {
-	case n <= direct:
+	case n <= direct || active.unpack8 == nil:
 		p.each(active.codes4, n, len(p.Codes))
 	case active.tiled != nil:
 		p.tile(active.tiled, formCodes4, n, scratch)

@@ -12,10 +12,10 @@ package kernel
 
 var (
 	panelsAVX2 = panels{
-		codes4: []tile{{1, codes4x1AVX2}, {2, codes4x2AVX2}}, codes8: []tile{{1, codes8x1AVX2}, {2, codes8x2AVX2}},
+		codes4: []tile{{1, codes4x1AVX2}, {2, codes4x2AVX2}, {6, codes4x6AVX2}}, codes8: []tile{{1, codes8x1AVX2}, {2, codes8x2AVX2}, {6, codes8x6AVX2}},
 		levels4:    []tile{{1, levels4x1AVX2}},
 		pairs:      []tile{{1, pairsx1AVX2}, {2, pairsx2AVX2}},
-		roundPairs: roundPairsAVX2, unpack8: unpack8AVX2, unpackLevels: unpackLevelsAVX2, pairs4: pairs4AVX2, pairs8: pairs8AVX2,
+		roundPairs: roundPairsAVX2, unpackLevels: unpackLevelsAVX2, pairs4: pairs4AVX2, pairs8: pairs8AVX2,
 		blocks: ksetsAVX2,
 	}
 	panelsAVX512 = panels{
@@ -52,10 +52,16 @@ func codes4x1AVX2(p *Product)
 func codes4x2AVX2(p *Product)
 
 //go:noescape
+func codes4x6AVX2(p *Product)
+
+//go:noescape
 func codes8x1AVX2(p *Product)
 
 //go:noescape
 func codes8x2AVX2(p *Product)
+
+//go:noescape
+func codes8x6AVX2(p *Product)
 
 //go:noescape
 func codes4x1AVX512(p *Product)
@@ -120,9 +126,6 @@ func unpackLevelsAVX2(dst, src []byte)
 
 //go:noescape
 func unpackLevelsAVX512(dst, src []byte)
-
-//go:noescape
-func unpack8AVX2(dst, src []byte)
 
 //go:noescape
 func unpack8AVX512(dst, src []byte)

@@ -28,10 +28,11 @@ const (
 	OffAhead   = 256
 )
 
-// PanelRows is the number of rows of a panel, StepBytes the size of a step of them.
+// PanelRows is the number of rows of a panel, StepBytes the size of a step of them, PanelStep the columns of a step of 4-bit codes.
 const (
 	PanelRows = 32
 	StepBytes = 4 * PanelRows
+	PanelStep = 8
 )
 
 // Field reads a field of a product.
@@ -170,50 +171,76 @@ func (r Rows) Advance(bytes int) {
 	}
 }
 
-// Floats loads scales or biases of rows of a panel, which begin at ptr and rows behind it, into registers of so many bytes,
-// whatever their type. Labels start with name.
-func Floats(p Register, name string, ptr Register, rows, bytes int, to []Register) {
+// Floats loads scales or biases of rows of a panel, which begin at ptr, from row rows on, and first rows more if that is not nil, into registers of so many
+// bytes, whatever their type. Labels start with name.
+func Floats(p Register, name string, ptr, first Register, rows, bytes int, to []Register) {
+	at := func(i, size int) Mem {
+		m := Mem{Base: ptr, Disp: size * (rows + i*bytes/4)}
+		if first != nil {
+			m.Index, m.Scale = first, uint8(size)
+		}
+		return m
+	}
 	kind := Field(p, OffType)
 	CMPQ(kind, Imm(1))
 	JL(LabelRef(name + "32"))
 	JE(LabelRef(name + "16"))
 	for i, v := range to {
-		VPMOVZXWD(Mem{Base: ptr, Disp: 2*rows + i*bytes/2}, v)
+		VPMOVZXWD(at(i, 2), v)
 		VPSLLD(Imm(16), v, v)
 	}
 	JMP(LabelRef(name + "done"))
 	Label(name + "16")
 	for i, v := range to {
-		VCVTPH2PS(Mem{Base: ptr, Disp: 2*rows + i*bytes/2}, v)
+		VCVTPH2PS(at(i, 2), v)
 	}
 	JMP(LabelRef(name + "done"))
 	Label(name + "32")
 	for i, v := range to {
-		VMOVUPS(Mem{Base: ptr, Disp: 4*rows + i*bytes}, v)
+		VMOVUPS(at(i, 4), v)
 	}
 	Label(name + "done")
 }
 
-// ahead is how far in front weights are fetched, in bytes.
-const ahead = 4096
+// How far in front weights are fetched for several tokens and for one, in bytes.
+const (
+	ahead      = 4096
+	AheadOfOne = 2048
+)
 
-// Fetch asks for what so many steps will read later, for products of several tokens: they take so long over a step that
-// the processor does not see the next ones. One token is better off without. Twelve are multiplied by panels that are in the cache, and
-// fetch what comes next.
-func Fetch(p, codes Register, tokens, steps int) {
-	switch tokens {
-	case 1:
-	case 12:
+// Fetch asks for what so many steps will read later. Products of several tokens take so long over a step that the processor does not see the next
+// ones, and so do those of one token in narrow registers; in wide ones one token is better off without. Twelve are multiplied by panels that are in the
+// cache, and fetch what comes next.
+func (a ISA) Fetch(p, codes Register, tokens, steps int) {
+	switch {
+	case tokens == 1 && a.Wide:
+	case tokens == 1:
+		FetchAhead(codes, AheadOfOne, steps*StepBytes)
+	case tokens == 12:
 		FetchNext(p, codes)
 	default:
-		for off := 0; off < steps*StepBytes; off += 64 {
-			PREFETCHT0(Mem{Base: codes, Disp: ahead + off})
-		}
+		FetchAhead(codes, ahead, steps*StepBytes)
+	}
+}
+
+// FetchAhead asks for so many bytes that are some distance behind a place.
+func FetchAhead(from Register, distance, bytes int) {
+	for off := 0; off < bytes; off += 64 {
+		PREFETCHT0(Mem{Base: from, Disp: distance + off})
 	}
 }
 
 // FetchNext asks for a line of what is multiplied after these panels.
 func FetchNext(p, codes Register) { PREFETCHT1(Mem{Base: codes, Index: Field(p, OffAhead), Scale: 1}) }
+
+// FetchRows asks for what is multiplied after these panels: the part of so many bytes that belongs to rows from first on, half of all.
+func FetchRows(p, codes, first Register, bytes int) {
+	at := Field(p, OffAhead)
+	LEAQ(Mem{Base: at, Index: first, Scale: 4}, at)
+	for off := 0; off < bytes; off += StepBytes {
+		PREFETCHT0(Mem{Base: codes, Index: at, Scale: 1, Disp: off})
+	}
+}
 
 // Step moves all pointers by so many bytes.
 func (r Rows) Step(bytes Register) {

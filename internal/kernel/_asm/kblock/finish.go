@@ -19,29 +19,32 @@ func (x *product) clear(y Register) {
 
 // finish adds the sums of a block to the results. scales is behind the scales: where the minimums are.
 func (x *product) finish(at Panel, scales, record, row Register) {
-	for part := range x.Parts() {
+	parts := x.Parts()
+	if x.sums != nil {
+		parts = x.sums.Parts()
+	}
+	for part := range parts {
+		sums := x.sumsOf(part)
 		if !x.mins {
-			x.zeros(scales, row, part)
+			x.zeros(scales, row, part, sums)
 		}
 		d := x.Vec()
-		VCVTPH2PS(Mem{Base: record, Disp: part * x.Bytes() / 2}, d)
-		for t := range x.tokens {
-			v := x.isums[t][part]
+		VCVTPH2PS(x.ofRows(Mem{Base: record}, part, 2), d)
+		for _, v := range sums {
 			VCVTDQ2PS(v, v)
 			VMULPS(d, v, v)
 		}
 		if x.mins {
-			VCVTPH2PS(Mem{Base: record, Disp: 64 + part*x.Bytes()/2}, d)
+			VCVTPH2PS(x.ofRows(Mem{Base: record, Disp: 64}, part, 2), d)
 			x.least(scales, row, part, func(t int, m Register) {
-				v := x.isums[t][part]
 				VCVTDQ2PS(m, m)
 				VMULPS(d, m, m)
-				VSUBPS(m, v, v)
+				VSUBPS(m, sums[t], sums[t])
 			})
 		}
 		xscales, y, b := Row(x.p, OffXScales, row), at.Y(), x.Vec()
 		for t := range x.tokens {
-			v, at := x.isums[t][part], Mem{Base: y, Disp: t*StepBytes + part*x.Bytes()}
+			v, at := sums[t], x.ofRows(Mem{Base: y, Disp: t * StepBytes}, part, 4)
 			VBROADCASTSS(Mem{Base: xscales, Disp: 4 * t}, b)
 			VMULPS(b, v, v)
 			VADDPS(at, v, v)
@@ -50,12 +53,34 @@ func (x *product) finish(at Panel, scales, record, row Register) {
 	}
 }
 
+// ofRows is where the values of a part of the rows are, so many bytes each, of rows that begin at m.
+func (x *product) ofRows(m Mem, part, size int) Mem {
+	m.Disp += part * x.Bytes() * size / 4
+	if x.first != nil {
+		m.Index, m.Scale = x.first, uint8(size)
+	}
+	return m
+}
+
+// sumsOf returns the sums of a part of the rows, of each token, in registers.
+func (x *product) sumsOf(part int) (sums []Register) {
+	for t := range x.tokens {
+		if x.sums == nil {
+			sums = append(sums, x.isums[t][part])
+			continue
+		}
+		v := x.Vec()
+		x.Move(x.sums.Sum(t, part), v)
+		sums = append(sums, v)
+	}
+	return sums
+}
+
 // zeros takes what the code that is zero makes of the activations off the sums of a part of the rows.
-func (x *product) zeros(scales, row Register, part int) {
+func (x *product) zeros(scales, row Register, part int, sums []Register) {
 	x.weighted(Mem{Base: scales, Disp: -x.scales()}, row, part, func(t int, m Register) {
-		v := x.isums[t][part]
 		VPSLLD(Imm(uint64(x.shift)), m, m)
-		VPSUBD(m, v, v)
+		VPSUBD(m, sums[t], sums[t])
 	})
 }
 
@@ -70,12 +95,13 @@ func (x *product) weighted(list Mem, row Register, part int, f func(t int, m Reg
 	var w []Register
 	for i := range pairs {
 		v := x.Vec()
-		at := list
-		at.Disp += 64*i + part*x.Bytes()/2
-		VPMOVSXBW(at, v)
+		VPMOVSXBW(x.ofRows(list.Offset(64*i), part, 2), v)
 		w = append(w, v)
 	}
-	parts, m, b := Field(x.p, OffParts), x.dots[0][0], x.Vec()
+	parts, m, b := Field(x.p, OffParts), x.Vec(), x.Vec()
+	if x.dots != nil {
+		m = x.dots[0][0]
+	}
 	LEAQ(Mem{Base: parts, Index: row, Scale: 8}, parts)
 	for t := range x.tokens {
 		if x.VNNI {

@@ -39,13 +39,14 @@ func (k kind) levels() int {
 // The sizes of parts of a record, and of a half with codes of 8 bits.
 func (k kind) head() int   { return 64 * k.levels() }
 func (k kind) scales() int { return block / k.group * PanelRows * k.levels() }
-func (k kind) half() int {
+func (k kind) groupBytes() int {
 	n := k.group / 8
 	if k.high > 0 {
 		n++
 	}
-	return k.scales() + block/k.group*n*StepBytes
+	return n * StepBytes
 }
+func (k kind) half() int { return k.scales() + block/k.group*k.groupBytes() }
 func (k kind) wide() int { return k.scales() + block*PanelRows }
 
 // block is the number of columns of a half.
@@ -55,7 +56,7 @@ func main() {
 	set := flag.String("set", "", "which instructions to write for")
 	flag.Parse()
 	ConstraintExpr("!purego")
-	a, tokens := AVX2, []int(nil)
+	a, tokens := AVX2, []int{6}
 	switch *set {
 	case "avx512":
 		a, tokens = AVX512, []int{2, 4}
@@ -65,11 +66,13 @@ func main() {
 	for _, k := range kinds {
 		one(a, k)
 		for _, t := range tokens {
-			if k.high != 1 { // codes of 8 bits of kinds with minimums are alike
+			if !a.Wide {
+				short(a, k, t)
+			} else if k.high != 1 { // codes of 8 bits of kinds with minimums are alike
 				several(a, k, t)
 			}
 		}
-		if tokens != nil && !a.VNNI {
+		if !a.VNNI && (a.Wide || !k.packed()) {
 			unpack(a, k)
 		}
 	}
@@ -88,6 +91,8 @@ type product struct {
 	ones, sixteens       Register     // without VNNI
 	isums                [][]Register // of a block, of each token and part of the rows
 	dots                 [][]Register // of a group, of each token and the parts that are multiplied together
+	sums                 *Short       // of several tokens without VNNI; nil: isums and dots
+	first                Register     // the first row that is multiplied; nil: all are
 	others               []Register   // with one token and wide registers: of the second four of each eight columns
 }
 
@@ -155,10 +160,18 @@ func one(a ISA, k kind) {
 	name := k.name + "One" + a.Name
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	Doc(name + " is KBlocks for one token; kblocksOne is the specification.")
+	if !a.Wide && !k.table {
+		x := beginOneShort(a, k)
+		x.records(k.half(), x.oneShort)
+		return
+	}
 	x := begin(a, k, 1)
-	x.records(k.half(), func(data Register, acts Rows, parts []int) {
+	x.records(k.half(), x.apart(func(data Register, acts Rows, parts []int) {
+		if !a.Wide && parts[0] == 0 {
+			FetchAhead(data, AheadOfOne, k.groupBytes())
+		}
 		x.quads(data, parts, func(quad, i int, w Register) { x.multiply(acts, quad, i, w) })
-	})
+	}))
 }
 
 // several multiplies a panel of codes of 8 bits by so many tokens.
@@ -167,7 +180,7 @@ func several(a ISA, k kind, tokens int) {
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	Doc(fmt.Sprintf("%s is KBlocks for %d tokens and codes of 8 bits; kblocksOne is the specification.", name, tokens))
 	x := begin(a, k, tokens)
-	x.records(k.wide(), func(data Register, acts Rows, parts []int) {
+	x.records(k.wide(), x.apart(func(data Register, acts Rows, parts []int) {
 		if parts[0] == 0 {
 			FetchNext(x.p, data)
 		}
@@ -176,11 +189,18 @@ func several(a ISA, k kind, tokens int) {
 			a.Move(Mem{Base: data, Disp: quad*StepBytes + parts[0]*a.Bytes()}, w)
 			x.multiply(acts, quad, 0, w)
 		}
-	})
+	}))
 }
 
-// records runs over all records of all panels; body multiplies parts of the rows of a group.
-func (x *product) records(half int, body func(data Register, acts Rows, parts []int)) {
+// place is where a group of weights is, the first or second of a pair, and what it is multiplied by.
+type place struct {
+	scales, data Register
+	acts         Rows
+	second       bool
+}
+
+// records runs over all records of all panels, whose halves have so many bytes; group multiplies a group.
+func (x *product) records(half int, group func(at place)) {
 	record := Field(x.p, OffCodes)
 	Panels(x.p, x.tokens == 1, func(at Panel) {
 		acts := RowsAt(Field(x.p, OffX), Field(x.p, OffStride), x.tokens)
@@ -195,25 +215,27 @@ func (x *product) records(half int, body func(data Register, acts Rows, parts []
 		MOVQ(data, scales)
 		ADDQ(U32(uint32(x.scales())), data)
 		x.touch(scales, x.scales())
-		for _, list := range x.isums {
-			for _, v := range list {
-				x.Zero(v)
+		x.eachRows(func() {
+			x.zero()
+			pairs := GP64()
+			MOVQ(U32(uint32(block/x.group/2)), pairs)
+			Label("pair")
+			for _, second := range []bool{false, true} {
+				group(place{scales, data, acts, second})
+				ADDQ(U32(uint32((half-x.scales())/(block/x.group))), data)
+				acts.Advance(x.group)
 			}
-		}
-		pairs := GP64()
-		MOVQ(U32(uint32(block/x.group/2)), pairs)
-		Label("pair")
-		for g := range 2 {
-			for _, parts := range x.together() {
-				x.addGroup(scales, g, parts, func() { body(data, acts, parts) })
-			}
-			ADDQ(U32(uint32((half-x.scales())/(block/x.group))), data)
-			acts.Advance(x.group)
-		}
-		ADDQ(Imm(64), scales)
-		DECQ(pairs)
-		JNZ(LabelRef("pair"))
-		x.finish(at, scales, record, row)
+			ADDQ(Imm(64), scales)
+			DECQ(pairs)
+			JNZ(LabelRef("pair"))
+			x.finish(at, scales, record, row)
+		}, func() {
+			SUBQ(U32(uint32(half-x.scales())), data)
+			SUBQ(U32(uint32(64*block/x.group/2)), scales)
+			back := GP64()
+			MOVQ(I32(-block), back)
+			acts.Step(back)
+		})
 		next := Field(x.p, OffRow)
 		LEAQ(Mem{Base: row, Index: next, Scale: 4}, row)
 		DECQ(count)
@@ -224,6 +246,36 @@ func (x *product) records(half int, body func(data Register, acts Rows, parts []
 		TESTQ(count, count)
 		JNZ(LabelRef("record"))
 	})
+}
+
+// eachRows runs body over the rows that are multiplied together, all of them or some after the other, for which again goes back.
+func (x *product) eachRows(body, again func()) {
+	if x.sums == nil {
+		body()
+		return
+	}
+	x.first = GP64()
+	XORQ(x.first, x.first)
+	Label("rows")
+	body()
+	ADDQ(U32(uint32(x.sums.Parts()*x.Bytes()/4)), x.first)
+	CMPQ(x.first, U32(PanelRows))
+	JE(LabelRef("all"))
+	again()
+	JMP(LabelRef("rows"))
+	Label("all")
+}
+
+// zero begins the sums of a block.
+func (x *product) zero() {
+	for _, list := range x.isums {
+		for _, v := range list {
+			x.Zero(v)
+		}
+	}
+	if x.sums != nil {
+		x.sums.Clear()
+	}
 }
 
 // touch reads every line of so many bytes from a place on. With one token lines come from memory, whose stream must not have holes that
@@ -237,8 +289,17 @@ func (x *product) touch(from Register, bytes int) {
 	}
 }
 
-// addGroup adds parts of the rows of group g of a pair to their sums.
-func (x *product) addGroup(scales Register, g int, parts []int, body func()) {
+// apart multiplies groups by multiplying parts of their rows.
+func (x *product) apart(multiply func(data Register, acts Rows, parts []int)) func(at place) {
+	return func(at place) {
+		for _, parts := range x.together() {
+			x.addGroup(at, parts, func() { multiply(at.data, at.acts, parts) })
+		}
+	}
+}
+
+// addGroup adds parts of the rows of a group to their sums.
+func (x *product) addGroup(at place, parts []int, body func()) {
 	for _, list := range append(x.dots, x.others) {
 		for _, v := range list {
 			x.Zero(v)
@@ -253,8 +314,8 @@ func (x *product) addGroup(scales Register, g int, parts []int, body func()) {
 	}
 	s := x.Vec()
 	for i, part := range parts {
-		VPMOVSXBW(Mem{Base: scales, Disp: part * x.Bytes() / 2}, s)
-		if g == 0 {
+		VPMOVSXBW(Mem{Base: at.scales, Disp: part * x.Bytes() / 2}, s)
+		if !at.second {
 			VPSLLD(Imm(16), s, s)
 		}
 		VPSRAD(Imm(16), s, s)

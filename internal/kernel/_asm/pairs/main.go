@@ -113,7 +113,7 @@ func pairs(a ISA, tokens int) {
 				k.multiply(x, 4*i, list)
 			})
 		}
-		Fetch(k.p, codes, tokens, 4)
+		k.Fetch(k.p, codes, tokens, 4)
 		ADDQ(U32(4*StepBytes), codes)
 		x.Advance(16)
 	})
@@ -132,7 +132,7 @@ func direct4(a ISA, tokens int, numbers Mem) {
 		for part, v := range w {
 			VMOVDQU32(Mem{Base: codes, Disp: part * a.Bytes()}, v)
 		}
-		Fetch(k.p, codes, tokens, 1)
+		k.Fetch(k.p, codes, tokens, 1)
 		ADDQ(U32(StepBytes), codes)
 		// Bits 0 and 8 begin the columns 0, 2 and 1, 3 of the step, bits 4 and 12 the columns 4, 6 and 5, 7.
 		for i, bit := range []uint64{0, 8, 4, 12} {
@@ -258,12 +258,12 @@ func (k *product) finish(part int, row, head, y Register) {
 		VADDPS(v, sum, sum)
 	}
 	Label(label("centred"))
-	Floats(k.p, label("scales"), head, rows, k.Bytes(), []Register{s})
+	Floats(k.p, label("scales"), head, nil, rows, k.Bytes(), []Register{s})
 	for t := range k.acc {
 		VMULPS(s, k.acc[t][part], k.acc[t][part])
 	}
 	biases := InHead(k.p, OffBiases, head, label("plain"))
-	Floats(k.p, label("biases"), biases, rows, k.Bytes(), []Register{s})
+	Floats(k.p, label("biases"), biases, nil, rows, k.Bytes(), []Register{s})
 	totals = Row(k.p, OffTotals, row)
 	for t := range k.acc {
 		sum := k.acc[t][part]

@@ -11,16 +11,7 @@ import (
 // offsets begins the sums with −z·Σx.
 func (k *product) offsets(acc accumulators, sums, head Register) {
 	z := k.panel()
-	zeros := InHead(k.p, OffZeros, head, "centred")
-	for part, v := range z {
-		VPMOVZXBD(Mem{Base: zeros, Disp: part * k.Bytes() / 4}, v)
-	}
-	JMP(LabelRef("offsets"))
-	Label("centred")
-	for _, v := range z {
-		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, v)
-	}
-	Label("offsets")
+	k.zeros(head, nil, z)
 	b := k.vec()
 	for t := range acc {
 		VPBROADCASTD(Mem{Base: sums, Disp: 4 * t}, b)
@@ -30,17 +21,40 @@ func (k *product) offsets(acc accumulators, sums, head Register) {
 	}
 }
 
+// zeros loads the codes that are zero, of rows from first on, or all if it is nil.
+func (k *product) zeros(head, first Register, z []Register) {
+	zeros := InHead(k.p, OffZeros, head, "centred")
+	for part, v := range z {
+		at := Mem{Base: zeros, Disp: part * k.Bytes() / 4}
+		if first != nil {
+			at.Index, at.Scale = first, 1
+		}
+		VPMOVZXBD(at, v)
+	}
+	JMP(LabelRef("offsets"))
+	Label("centred")
+	for _, v := range z {
+		VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, v)
+	}
+	Label("offsets")
+}
+
 // finish adds the sums of a block to the results.
 func (k *product) finish(acc accumulators, row, head, y Register) {
-	s := k.panel()
-	Floats(k.p, "scales", head, 0, k.Bytes(), s)
+	k.finishFrom(nil, acc, row, head, y)
+}
+
+// finishFrom does that for the rows from first on, all if it is nil.
+func (k *product) finishFrom(first Register, acc accumulators, row, head, y Register) {
+	s := k.panelOf(len(acc[0]))
+	Floats(k.p, "scales", head, first, 0, k.Bytes(), s)
 	for t := range acc {
 		for part, v := range acc[t] {
 			VCVTDQ2PS(v, v)
 			VMULPS(s[part], v, v)
 		}
 	}
-	Floats(k.p, "biases", InHead(k.p, OffBiases, head, "nobias"), 0, k.Bytes(), s)
+	Floats(k.p, "biases", InHead(k.p, OffBiases, head, "nobias"), first, 0, k.Bytes(), s)
 	sums := Row(k.p, OffSums, row)
 	for t := range acc {
 		sum := k.vec()
@@ -64,6 +78,9 @@ func (k *product) finish(acc accumulators, row, head, y Register) {
 		VBROADCASTSS(Mem{Base: scales, Disp: 4 * t}, x)
 		for part, v := range acc[t] {
 			at := Mem{Base: y, Disp: t*StepBytes + part*k.Bytes()}
+			if first != nil {
+				at.Index, at.Scale = first, 4
+			}
 			VMULPS(x, v, v)
 			VADDPS(at, v, v)
 			VMOVUPS(v, at)

@@ -19,12 +19,14 @@ func main() {
 	ConstraintExpr("!purego")
 	switch *set {
 	case "avx2":
+		one4(AVX2)
+		codes4(AVX2, 2)
 		for _, t := range []int{1, 2} {
-			codes4(AVX2, t)
 			codes8(AVX2, t)
 		}
+		short4(AVX2, 6)
+		short8(AVX2, 6)
 		levels4(AVX2)
-		unpack8(AVX2)
 		unpackLevels(AVX2)
 	case "avx512":
 		for _, t := range []int{1, 2, 4, 8} {
@@ -99,7 +101,7 @@ func (k *product) halves(mask, high, table Register) {
 			k.multiply(acc, x, 0, lo)
 			k.multiply(k.second(acc), x, 4, hi)
 		})
-		Fetch(k.p, codes, k.tokens, 1)
+		k.Fetch(k.p, codes, k.tokens, 1)
 		ADDQ(U32(StepBytes), codes)
 		x.Advance(8)
 	})
@@ -128,7 +130,7 @@ func codes8(a ISA, tokens int) {
 				k.multiply(sums, x, 4*i, list)
 			})
 		}
-		Fetch(k.p, codes, tokens, 2)
+		k.Fetch(k.p, codes, tokens, 2)
 		ADDQ(U32(2*StepBytes), codes)
 		x.Advance(8)
 	})
@@ -277,8 +279,11 @@ func (k *product) addSecond(acc accumulators) {
 }
 
 // panel takes registers for the rows of a panel.
-func (k *product) panel() (v []Register) {
-	for range k.Parts() {
+func (k *product) panel() []Register { return k.panelOf(k.Parts()) }
+
+// panelOf takes so many registers.
+func (k *product) panelOf(n int) (v []Register) {
+	for range n {
 		v = append(v, k.vec())
 	}
 	return v
