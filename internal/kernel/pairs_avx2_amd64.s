@@ -1530,3 +1530,476 @@ plain3:
 	JNZ     block
 	VZEROUPPER
 	RET
+
+// func pairsx4AVX2(p *byte)
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·pairsx4AVX2(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), AX
+	MOVL         $0xffff0000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Y8
+	MOVQ         (AX), CX
+	MOVQ         88(AX), DX
+	MOVQ         112(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         200(AX), DI
+	VPXOR        Y0, Y0, Y0
+	VMOVDQU      Y0, (DI)
+	VMOVDQU      Y0, 32(DI)
+	VMOVDQU      Y0, 64(DI)
+	VMOVDQU      Y0, 96(DI)
+	VMOVDQU      Y0, 128(DI)
+	VMOVDQU      Y0, 160(DI)
+	VMOVDQU      Y0, 192(DI)
+	VMOVDQU      Y0, 224(DI)
+	VMOVDQU      Y0, 256(DI)
+	VMOVDQU      Y0, 288(DI)
+	VMOVDQU      Y0, 320(DI)
+	VMOVDQU      Y0, 352(DI)
+	VMOVDQU      Y0, 384(DI)
+	VMOVDQU      Y0, 416(DI)
+	VMOVDQU      Y0, 448(DI)
+	VMOVDQU      Y0, 480(DI)
+	VPXOR        Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPXOR        Y3, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	MOVQ         64(AX), DI
+	MOVQ         72(AX), R8
+	XORQ         R9, R9
+	MOVQ         CX, R10
+
+block:
+	MOVLQSX 4(DI), R11
+	TESTQ   R11, R11
+	CMOVQNE CX, R10
+	ANDQ    32(AX), R11
+	ADDQ    R11, CX
+	XORQ    R11, R11
+
+rows:
+	MOVLQSX (DI), R12
+
+step:
+	VMOVDQU      (CX)(R11*4), Y9
+	VMOVDQU      32(CX)(R11*4), Y10
+	VPSLLD       $0x10, Y9, Y12
+	VPAND        Y8, Y9, Y9
+	VPSLLD       $0x10, Y10, Y13
+	VPAND        Y8, Y10, Y10
+	VPBROADCASTD (DX), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y0, Y0
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y0, Y0
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y1, Y1
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y1, Y1
+	VPBROADCASTD (DX)(BX*1), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y2, Y2
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y2, Y2
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y3, Y3
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y3, Y3
+	VPBROADCASTD (DX)(BX*2), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y4, Y4
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y4, Y4
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y5, Y5
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y5, Y5
+	VPBROADCASTD (DX)(SI*1), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y6, Y6
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y6, Y6
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y7, Y7
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y7, Y7
+	VMOVDQU      128(CX)(R11*4), Y9
+	VMOVDQU      160(CX)(R11*4), Y10
+	VPSLLD       $0x10, Y9, Y12
+	VPAND        Y8, Y9, Y9
+	VPSLLD       $0x10, Y10, Y13
+	VPAND        Y8, Y10, Y10
+	VPBROADCASTD 4(DX), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y0, Y0
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y0, Y0
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y1, Y1
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y1, Y1
+	VPBROADCASTD 4(DX)(BX*1), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y2, Y2
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y2, Y2
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y3, Y3
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y3, Y3
+	VPBROADCASTD 4(DX)(BX*2), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y4, Y4
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y4, Y4
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y5, Y5
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y5, Y5
+	VPBROADCASTD 4(DX)(SI*1), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y6, Y6
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y6, Y6
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y7, Y7
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y7, Y7
+	VMOVDQU      256(CX)(R11*4), Y9
+	VMOVDQU      288(CX)(R11*4), Y10
+	VPSLLD       $0x10, Y9, Y12
+	VPAND        Y8, Y9, Y9
+	VPSLLD       $0x10, Y10, Y13
+	VPAND        Y8, Y10, Y10
+	VPBROADCASTD 8(DX), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y0, Y0
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y0, Y0
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y1, Y1
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y1, Y1
+	VPBROADCASTD 8(DX)(BX*1), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y2, Y2
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y2, Y2
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y3, Y3
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y3, Y3
+	VPBROADCASTD 8(DX)(BX*2), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y4, Y4
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y4, Y4
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y5, Y5
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y5, Y5
+	VPBROADCASTD 8(DX)(SI*1), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y6, Y6
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y6, Y6
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y7, Y7
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y7, Y7
+	VMOVDQU      384(CX)(R11*4), Y9
+	VMOVDQU      416(CX)(R11*4), Y10
+	VPSLLD       $0x10, Y9, Y12
+	VPAND        Y8, Y9, Y9
+	VPSLLD       $0x10, Y10, Y13
+	VPAND        Y8, Y10, Y10
+	VPBROADCASTD 12(DX), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y0, Y0
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y0, Y0
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y1, Y1
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y1, Y1
+	VPBROADCASTD 12(DX)(BX*1), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y2, Y2
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y2, Y2
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y3, Y3
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y3, Y3
+	VPBROADCASTD 12(DX)(BX*2), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y4, Y4
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y4, Y4
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y5, Y5
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y5, Y5
+	VPBROADCASTD 12(DX)(SI*1), Y11
+	VPAND        Y8, Y11, Y14
+	VPSLLD       $0x10, Y11, Y11
+	VMULPS       Y14, Y9, Y15
+	VADDPS       Y15, Y6, Y6
+	VMULPS       Y11, Y12, Y15
+	VADDPS       Y15, Y6, Y6
+	VMULPS       Y14, Y10, Y15
+	VADDPS       Y15, Y7, Y7
+	VMULPS       Y11, Y13, Y15
+	VADDPS       Y15, Y7, Y7
+	MOVQ         256(AX), R13
+	LEAQ         (R13)(R11*4), R13
+	PREFETCHT0   (CX)(R13*1)
+	PREFETCHT0   128(CX)(R13*1)
+	PREFETCHT0   256(CX)(R13*1)
+	PREFETCHT0   384(CX)(R13*1)
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x10, DX
+	DECQ         R12
+	JNZ          step
+	MOVQ         200(AX), R12
+	CMPQ         32(AX), $0x00
+	JE           plain0
+	MOVQ         40(AX), R13
+	TESTQ        R13, R13
+	JZ           centred0
+	ADDQ         R10, R13
+	VPMOVZXBD    (R13)(R11*1), Y10
+	VPBROADCASTD 56(AX), Y11
+	VPSUBD       Y10, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	MOVQ         168(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Y9
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y0, Y0
+	VBROADCASTSS 4(R13), Y9
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y2, Y2
+	VBROADCASTSS 8(R13), Y9
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y4, Y4
+	VBROADCASTSS 12(R13), Y9
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y6, Y6
+
+centred0:
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
+	JL        scales032
+	JE        scales016
+	VPMOVZXWD (R10)(R11*2), Y11
+	VPSLLD    $0x10, Y11, Y11
+	JMP       scales0done
+
+scales016:
+	VCVTPH2PS (R10)(R11*2), Y11
+	JMP       scales0done
+
+scales032:
+	VMOVUPS (R10)(R11*4), Y11
+
+scales0done:
+	VMULPS    Y11, Y0, Y0
+	VMULPS    Y11, Y2, Y2
+	VMULPS    Y11, Y4, Y4
+	VMULPS    Y11, Y6, Y6
+	MOVQ      48(AX), R13
+	TESTQ     R13, R13
+	JZ        plain0
+	ADDQ      R10, R13
+	MOVQ      24(AX), R14
+	CMPQ      R14, $0x01
+	JL        biases032
+	JE        biases016
+	VPMOVZXWD (R13)(R11*2), Y11
+	VPSLLD    $0x10, Y11, Y11
+	JMP       biases0done
+
+biases016:
+	VCVTPH2PS (R13)(R11*2), Y11
+	JMP       biases0done
+
+biases032:
+	VMOVUPS (R13)(R11*4), Y11
+
+biases0done:
+	MOVQ         168(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Y9
+	VMULPS       Y11, Y9, Y10
+	VADDPS       Y10, Y0, Y0
+	VBROADCASTSS 4(R13), Y9
+	VMULPS       Y11, Y9, Y10
+	VADDPS       Y10, Y2, Y2
+	VBROADCASTSS 8(R13), Y9
+	VMULPS       Y11, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VBROADCASTSS 12(R13), Y9
+	VMULPS       Y11, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+
+plain0:
+	VADDPS       (R12)(R11*4), Y0, Y0
+	VMOVUPS      Y0, (R12)(R11*4)
+	VPXOR        Y0, Y0, Y0
+	VADDPS       128(R12)(R11*4), Y2, Y2
+	VMOVUPS      Y2, 128(R12)(R11*4)
+	VPXOR        Y2, Y2, Y2
+	VADDPS       256(R12)(R11*4), Y4, Y4
+	VMOVUPS      Y4, 256(R12)(R11*4)
+	VPXOR        Y4, Y4, Y4
+	VADDPS       384(R12)(R11*4), Y6, Y6
+	VMOVUPS      Y6, 384(R12)(R11*4)
+	VPXOR        Y6, Y6, Y6
+	MOVQ         200(AX), R12
+	CMPQ         32(AX), $0x00
+	JE           plain1
+	MOVQ         40(AX), R13
+	TESTQ        R13, R13
+	JZ           centred1
+	ADDQ         R10, R13
+	VPMOVZXBD    8(R13)(R11*1), Y10
+	VPBROADCASTD 56(AX), Y11
+	VPSUBD       Y10, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	MOVQ         168(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Y9
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y1, Y1
+	VBROADCASTSS 4(R13), Y9
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y3, Y3
+	VBROADCASTSS 8(R13), Y9
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y5, Y5
+	VBROADCASTSS 12(R13), Y9
+	VMULPS       Y9, Y11, Y10
+	VADDPS       Y10, Y7, Y7
+
+centred1:
+	MOVQ      24(AX), R13
+	CMPQ      R13, $0x01
+	JL        scales132
+	JE        scales116
+	VPMOVZXWD 16(R10)(R11*2), Y11
+	VPSLLD    $0x10, Y11, Y11
+	JMP       scales1done
+
+scales116:
+	VCVTPH2PS 16(R10)(R11*2), Y11
+	JMP       scales1done
+
+scales132:
+	VMOVUPS 32(R10)(R11*4), Y11
+
+scales1done:
+	VMULPS    Y11, Y1, Y1
+	VMULPS    Y11, Y3, Y3
+	VMULPS    Y11, Y5, Y5
+	VMULPS    Y11, Y7, Y7
+	MOVQ      48(AX), R13
+	TESTQ     R13, R13
+	JZ        plain1
+	ADDQ      R10, R13
+	MOVQ      24(AX), R14
+	CMPQ      R14, $0x01
+	JL        biases132
+	JE        biases116
+	VPMOVZXWD 16(R13)(R11*2), Y11
+	VPSLLD    $0x10, Y11, Y11
+	JMP       biases1done
+
+biases116:
+	VCVTPH2PS 16(R13)(R11*2), Y11
+	JMP       biases1done
+
+biases132:
+	VMOVUPS 32(R13)(R11*4), Y11
+
+biases1done:
+	MOVQ         168(AX), R13
+	ADDQ         R9, R13
+	VBROADCASTSS (R13), Y9
+	VMULPS       Y11, Y9, Y10
+	VADDPS       Y10, Y1, Y1
+	VBROADCASTSS 4(R13), Y9
+	VMULPS       Y11, Y9, Y10
+	VADDPS       Y10, Y3, Y3
+	VBROADCASTSS 8(R13), Y9
+	VMULPS       Y11, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VBROADCASTSS 12(R13), Y9
+	VMULPS       Y11, Y9, Y10
+	VADDPS       Y10, Y7, Y7
+
+plain1:
+	VADDPS  32(R12)(R11*4), Y1, Y1
+	VMOVUPS Y1, 32(R12)(R11*4)
+	VPXOR   Y1, Y1, Y1
+	VADDPS  160(R12)(R11*4), Y3, Y3
+	VMOVUPS Y3, 160(R12)(R11*4)
+	VPXOR   Y3, Y3, Y3
+	VADDPS  288(R12)(R11*4), Y5, Y5
+	VMOVUPS Y5, 288(R12)(R11*4)
+	VPXOR   Y5, Y5, Y5
+	VADDPS  416(R12)(R11*4), Y7, Y7
+	VMOVUPS Y7, 416(R12)(R11*4)
+	VPXOR   Y7, Y7, Y7
+	ADDQ    $0x00000010, R11
+	CMPQ    R11, $0x00000020
+	JE      all
+	MOVLQSX (DI), R12
+	IMUL3Q  $-16, R12, R12
+	ADDQ    R12, DX
+	IMUL3Q  $0x00000020, R12, R12
+	ADDQ    R12, CX
+	JMP     rows
+
+all:
+	MOVQ 192(AX), R11
+	LEAQ (R9)(R11*4), R9
+	ADDQ $0x08, DI
+	DECQ R8
+	JNZ  block
+	VZEROUPPER
+	RET

@@ -14,7 +14,7 @@ var (
 	panelsAVX2 = panels{
 		codes4: []tile{{1, codes4x1AVX2}, {2, codes4x2AVX2}, {6, codes4x6AVX2}}, codes8: []tile{{1, codes8x1AVX2}, {2, codes8x2AVX2}, {6, codes8x6AVX2}},
 		levels4:    []tile{{1, levels4x1AVX2}},
-		pairs:      []tile{{1, pairsx1AVX2}, {2, pairsx2AVX2}},
+		pairs:      []tile{{1, pairsx1AVX2}, {2, pairsx2AVX2}, {4, pairsx4AVX2}},
 		roundPairs: roundPairsAVX2, unpackLevels: unpackLevelsAVX2, pairs4: pairs4AVX2, pairs8: pairs8AVX2,
 		blocks: ksetsAVX2,
 	}
@@ -137,6 +137,9 @@ func pairsx1AVX2(p *Product)
 
 //go:noescape
 func pairsx2AVX2(p *Product)
+
+//go:noescape
+func pairsx4AVX2(p *Product)
 
 //go:noescape
 func pairsx1AVX512(p *Product)

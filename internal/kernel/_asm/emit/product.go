@@ -117,6 +117,24 @@ func InHead(p Register, off int, head Register, label string) Register {
 	return at
 }
 
+// EachRows runs body over the rows of a panel, so many at a time, from first on; all of them at once have no first. again goes back for the next.
+func EachRows(rows int, body func(first Register), again func()) {
+	if rows == PanelRows {
+		body(nil)
+		return
+	}
+	first := GP64()
+	XORQ(first, first)
+	Label("rows")
+	body(first)
+	ADDQ(U32(uint32(rows)), first)
+	CMPQ(first, U32(PanelRows))
+	JE(LabelRef("all"))
+	again()
+	JMP(LabelRef("rows"))
+	Label("all")
+}
+
 // Steps runs body over the steps of a block, PanelStep columns each.
 func Steps(block Register, body func()) {
 	steps := GP64()

@@ -45,6 +45,9 @@ func (s *Short) Parts() int {
 	return 2
 }
 
+// Rows is the number of those rows.
+func (s *Short) Rows() int { return s.Parts() * s.Bytes() / 4 }
+
 // Sum is where the sums of a token and part of the rows are.
 func (s *Short) Sum(token, part int) Mem {
 	return Mem{Base: s.wide, Disp: (1 + 2*token + part) * s.Bytes()}

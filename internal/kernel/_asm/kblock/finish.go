@@ -19,11 +19,7 @@ func (x *product) clear(y Register) {
 
 // finish adds the sums of a block to the results. scales is behind the scales: where the minimums are.
 func (x *product) finish(at Panel, scales, record, row Register) {
-	parts := x.Parts()
-	if x.sums != nil {
-		parts = x.sums.Parts()
-	}
-	for part := range parts {
+	for part := range x.rows() * 4 / x.Bytes() {
 		sums := x.sumsOf(part)
 		if !x.mins {
 			x.zeros(scales, row, part, sums)

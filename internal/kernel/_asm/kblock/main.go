@@ -215,7 +215,8 @@ func (x *product) records(half int, group func(at place)) {
 		MOVQ(data, scales)
 		ADDQ(U32(uint32(x.scales())), data)
 		x.touch(scales, x.scales())
-		x.eachRows(func() {
+		EachRows(x.rows(), func(first Register) {
+			x.first = first
 			x.zero()
 			pairs := GP64()
 			MOVQ(U32(uint32(block/x.group/2)), pairs)
@@ -248,22 +249,12 @@ func (x *product) records(half int, group func(at place)) {
 	})
 }
 
-// eachRows runs body over the rows that are multiplied together, all of them or some after the other, for which again goes back.
-func (x *product) eachRows(body, again func()) {
+// rows is how many rows are multiplied together.
+func (x *product) rows() int {
 	if x.sums == nil {
-		body()
-		return
+		return PanelRows
 	}
-	x.first = GP64()
-	XORQ(x.first, x.first)
-	Label("rows")
-	body()
-	ADDQ(U32(uint32(x.sums.Parts()*x.Bytes()/4)), x.first)
-	CMPQ(x.first, U32(PanelRows))
-	JE(LabelRef("all"))
-	again()
-	JMP(LabelRef("rows"))
-	Label("all")
+	return x.sums.Rows()
 }
 
 // zero begins the sums of a block.

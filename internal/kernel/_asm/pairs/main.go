@@ -24,6 +24,7 @@ func main() {
 		round(AVX2)
 		pairs(AVX2, 1)
 		pairs(AVX2, 2)
+		pairs(AVX2, 4)
 	case "avx512":
 		unpackTable(AVX512, numbers())
 		unpack(AVX512, 8)
@@ -55,6 +56,8 @@ type product struct {
 	p      Register
 	panels int             // that are multiplied side by side, by one token
 	acc    [][]VecPhysical // of each token and part of the panel
+	parts  int             // of the panel that are multiplied together
+	first  Register        // the first row of those; nil: all are
 	free   []VecPhysical
 	high   VecPhysical // a mask of the upper halves of float32, without bf16
 }
@@ -67,8 +70,12 @@ func begin(a ISA, name, doc string, tokens int) *product {
 	if a.Wide {
 		k.free = zmm
 	}
+	k.parts = a.Parts()
+	if !a.Wide && tokens > 2 {
+		k.parts = 2
+	}
 	for t := range k.acc {
-		k.acc[t] = k.take(a.Parts())
+		k.acc[t] = k.take(k.parts)
 	}
 	if !a.BF16 {
 		k.high = k.take(1)[0]
@@ -108,12 +115,16 @@ func pairs(a ISA, tokens int) {
 				for j := range list {
 					l := &list[j]
 					l.v = k.take(1)[0]
-					a.Move(Mem{Base: codes, Disp: i*StepBytes + l.part*a.Bytes()}, l.v)
+					a.Move(k.ofRows(Mem{Base: codes, Disp: i * StepBytes}, l.part*a.Bytes()/4, 4), l.v)
 				}
 				k.multiply(x, 4*i, list)
 			})
 		}
-		k.Fetch(k.p, codes, tokens, 4)
+		if k.first != nil {
+			FetchRows(k.p, codes, k.first, 4*StepBytes)
+		} else {
+			k.Fetch(k.p, codes, tokens, 4)
+		}
 		ADDQ(U32(4*StepBytes), codes)
 		x.Advance(16)
 	})
@@ -164,10 +175,10 @@ type lane struct {
 // together calls f with lanes without registers: all at once if there are registers for them, else one by one.
 func (k *product) together(f func(list []lane)) {
 	var list []lane
-	for part := range k.Parts() {
+	for part := range k.parts {
 		list = append(list, lane{part: part})
 	}
-	if k.Wide {
+	if k.Wide || k.parts < k.Parts() {
 		k.borrow(func() { f(list) })
 		return
 	}
@@ -220,12 +231,31 @@ func (k *product) blocks(body func(x Rows, codes Register)) {
 			}
 		}
 		Blocks(k.p, codes, len(k.acc) == 1, func(block, head, row Register) {
-			Steps(block, func() { k.borrow(func() { body(x, codes) }) })
-			for part := range k.Parts() {
-				k.borrow(func() { k.finish(part, row, head, at.Y()) })
-			}
+			EachRows(k.parts*k.Bytes()/4, func(first Register) {
+				k.first = first
+				Steps(block, func() { k.borrow(func() { body(x, codes) }) })
+				for part := range k.parts {
+					k.borrow(func() { k.finish(part, row, head, at.Y()) })
+				}
+			}, func() {
+				n := GP64()
+				MOVLQSX(Mem{Base: block}, n)
+				IMUL3Q(I32(-2*PanelStep), n, n)
+				x.Step(n)
+				IMUL3Q(U32(2*StepBytes/PanelStep), n, n)
+				ADDQ(n, codes)
+			})
 		})
 	})
+}
+
+// ofRows is where the values of rows from one on are, so many bytes each, of rows that begin at m.
+func (k *product) ofRows(m Mem, row, size int) Mem {
+	m.Disp += row * size
+	if k.first != nil {
+		m.Index, m.Scale = k.first, uint8(size)
+	}
+	return m
 }
 
 // clear sets the results to zero.
@@ -246,7 +276,7 @@ func (k *product) finish(part int, row, head, y Register) {
 
 	total, v, s := k.take(1)[0], k.take(1)[0], k.take(1)[0]
 	zeros := InHead(k.p, OffZeros, head, label("centred"))
-	VPMOVZXBD(Mem{Base: zeros, Disp: rows}, v)
+	VPMOVZXBD(k.ofRows(Mem{Base: zeros}, rows, 1), v)
 	VPBROADCASTD(Mem{Base: k.p, Disp: OffMid}, s)
 	VPSUBD(v, s, s)
 	VCVTDQ2PS(s, s)
@@ -258,12 +288,12 @@ func (k *product) finish(part int, row, head, y Register) {
 		VADDPS(v, sum, sum)
 	}
 	Label(label("centred"))
-	Floats(k.p, label("scales"), head, nil, rows, k.Bytes(), []Register{s})
+	Floats(k.p, label("scales"), head, k.first, rows, k.Bytes(), []Register{s})
 	for t := range k.acc {
 		VMULPS(s, k.acc[t][part], k.acc[t][part])
 	}
 	biases := InHead(k.p, OffBiases, head, label("plain"))
-	Floats(k.p, label("biases"), biases, nil, rows, k.Bytes(), []Register{s})
+	Floats(k.p, label("biases"), biases, k.first, rows, k.Bytes(), []Register{s})
 	totals = Row(k.p, OffTotals, row)
 	for t := range k.acc {
 		sum := k.acc[t][part]
@@ -273,7 +303,7 @@ func (k *product) finish(part int, row, head, y Register) {
 	}
 	Label(label("plain"))
 	for t := range k.acc {
-		sum, at := k.acc[t][part], Mem{Base: y, Disp: t*StepBytes + part*k.Bytes()}
+		sum, at := k.acc[t][part], k.ofRows(Mem{Base: y, Disp: t * StepBytes}, rows, 4)
 		VADDPS(at, sum, sum)
 		VMOVUPS(sum, at)
 		k.Zero(sum)

@@ -35,17 +35,10 @@ func (k *short) run() {
 		k.x = RowsAt(Field(k.p, OffX), Field(k.p, OffStride), k.tokens)
 		k.clear(at.Y())
 		Blocks(k.p, codes, false, func(block, head, row Register) {
-			rows := GP64()
-			XORQ(rows, rows)
-			Label("rows")
-			k.begin(row, head, rows)
-			k.columns(codes, block, rows, func(sums [][]Register) { k.finishFrom(rows, sums, row, head, at.Y()) })
-			ADDQ(U32(uint32(k.sums.Parts()*k.Bytes()/4)), rows)
-			CMPQ(rows, U32(PanelRows))
-			JE(LabelRef("all"))
-			k.again(codes, block)
-			JMP(LabelRef("rows"))
-			Label("all")
+			EachRows(k.sums.Rows(), func(rows Register) {
+				k.begin(row, head, rows)
+				k.columns(codes, block, rows, func(sums [][]Register) { k.finishFrom(rows, sums, row, head, at.Y()) })
+			}, func() { k.again(codes, block) })
 		})
 	})
 }
