@@ -52,7 +52,7 @@ KERNELS = ./asym ./awq ./fidelity ./gptq ./internal/half ./internal/kernel ./int
 GENERIC = ./internal/kernel ./internal/linalg ./quant
 kernels:
 	@set -e; for k in $$($(GO) run ./internal/kernel/names | tail -n +2 | grep -v generic); do echo "NIBBLE_KERNEL=$$k"; export NIBBLE_KERNEL=$$k; \
-		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism' ./convert; done
+		$(GO) test -count=1 $(KERNELS); $(GO) test -count=1 -run 'Bytes|Determinism|TestSums' ./convert; done
 	NIBBLE_KERNEL=generic $(GO) test -count=1 $(GENERIC)
 
 # AMX on a processor without it: two disassemblers, LLVM and Bochs judge the instructions, an emulator runs what uses them. The latter wants
