@@ -251,7 +251,7 @@ func FetchAhead(from Register, distance, bytes int) {
 // FetchNext asks for a line of what is multiplied after these panels.
 func FetchNext(p, codes Register) { PREFETCHT1(Mem{Base: codes, Index: Field(p, OffAhead), Scale: 1}) }
 
-// FetchRows asks for what is multiplied after these panels: the part of so many bytes that belongs to rows from first on, half of all.
+// FetchRows asks for what is multiplied after these panels: in so many bytes, of every step the line that has row first.
 func FetchRows(p, codes, first Register, bytes int) {
 	at := Field(p, OffAhead)
 	LEAQ(Mem{Base: at, Index: first, Scale: 4}, at)
