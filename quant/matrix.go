@@ -77,7 +77,7 @@ func (m *Matrix) Recycle() {
 	}
 }
 
-// NewMatrix allocates a matrix of n rows and k columns. It panics on a shape or width that cannot be: those come from
+// NewMatrix allocates a matrix of n rows and k columns; its codes are undefined. It panics on a shape or width that cannot be: those come from
 // the program, never from a file.
 func NewMatrix(n, k, bits, group int, zero Zero) *Matrix {
 	if n < 0 || k < 1 || group < 1 || bits < 2 || bits > 8 {
@@ -86,7 +86,6 @@ func NewMatrix(n, k, bits, group int, zero Zero) *Matrix {
 	m := &Matrix{N: n, K: k, Bits: bits, Group: group, Zero: zero}
 	g := m.Groups()
 	m.buffer, m.Codes = Borrow(n * k)
-	clear(m.Codes)
 	m.Scales = make([]float32, n*g)
 	switch zero {
 	case Integer:

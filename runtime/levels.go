@@ -10,7 +10,7 @@ import (
 type levels interface {
 	quant.Linear
 	Kind() gguf.Type
-	Levels(row0, rows int) ([]gguf.Levels, error)
+	Levels(blocks []kernel.KRow, codes []uint8, row0 int) error
 }
 
 // kinds are the panels for types of blocks.
@@ -49,35 +49,39 @@ func (l *reader) layLevels(list []*source) (err error) {
 	return nil
 }
 
-// fillLevels reads blocks into panels, those of the rows of a panel in turns: so a record stays in the cache.
+// nearCodes is about how many codes are read at a time: what stays in a core's cache until it is in panels.
+const nearCodes = 1 << 18
+
+// fillLevels reads blocks into panels, those of the rows of a panel together: so a record is written once.
 func (s *source) fillLevels(from levels) error {
 	base, per := s.row0/readAhead*readAhead, s.k/kernel.KColumns
-	return strips(s.row0+s.n-base, s.k, func(row, rows int) error {
-		list, err := from.Levels(base+row, rows)
-		if err != nil {
+	most := max(readAhead, nearCodes/s.k/readAhead*readAhead) // rows
+	blocks, codes := make([]kernel.KRow, most*per), make([]uint8, most*s.k)
+	for row := base; row < s.row0+s.n; row += most {
+		rows := min(most, s.row0+s.n-row)
+		if err := from.Levels(blocks[:rows*per], codes[:rows*s.k], row); err != nil {
 			return err
 		}
-		for i := max(0, s.row0-base-row); i < rows; {
-			panel, lane := s.place(base + row + i - s.row0)
+		for i := max(0, s.row0-row); i < rows; {
+			panel, lane := s.place(row + i - s.row0)
 			count := min(s.first+s.per-lane, rows-i)
 			for at := range per {
 				record := s.raw[panel*s.panelBytes()+at*s.kind.KBytes():][:s.kind.KBytes()]
-				for r := range count {
-					s.kind.Place(record, lane+r, (*kernel.KRow)(&list[(i+r)*per+at]))
-				}
+				s.kind.Place(record, lane, count, blocks[i*per+at:], per, codes[i*s.k+at*kernel.KColumns:], s.k)
 			}
 			i += count
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // rowOfLevels is row for panels with scales in two levels.
 func (m *matrix) rowOfLevels(dst []float32, n int) {
 	panel, lane := m.place(n)
 	var row kernel.KRow
+	var codes [kernel.KColumns]uint8
 	for at := 0; at < m.k; at += kernel.KColumns {
-		m.kind.Take(&row, m.raw[panel*m.panelBytes()+at/kernel.KColumns*m.kind.KBytes():], lane)
-		m.kind.Values((*[kernel.KColumns]float32)(dst[at:]), &row)
+		m.kind.Take(&row, &codes, m.raw[panel*m.panelBytes()+at/kernel.KColumns*m.kind.KBytes():], lane)
+		m.kind.Values((*[kernel.KColumns]float32)(dst[at:]), &row, &codes)
 	}
 }

@@ -37,12 +37,11 @@ func (b *blocks) rows(r, n int) []float32 {
 	return v
 }
 
-func (b *blocks) Levels(row0, rows int) ([]gguf.Levels, error) {
-	list := make([]gguf.Levels, rows*b.k/b.kind.Size())
+func (b *blocks) Levels(list []kernel.KRow, codes []uint8, row0 int) error {
 	for i := range list {
-		b.kind.Levels(&list[i], b.raw[row0*b.bytes()+i*b.kind.Bytes():][:b.kind.Bytes()])
+		b.kind.Levels(&list[i], (*[kernel.KColumns]uint8)(codes[i*kernel.KColumns:]), b.raw[row0*b.bytes()+i*b.kind.Bytes():][:b.kind.Bytes()])
 	}
-	return list, nil
+	return nil
 }
 
 // randomBlocks makes a matrix of blocks, whose floats are about 2^-8.

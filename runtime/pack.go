@@ -9,40 +9,35 @@ import (
 
 // packCodes puts the codes of row r, which are in file order, into its panel, with those of the rows behind it that are
 // there and belong to the same panel. It returns how many rows that are. All rows of a panel together stay in the nearest
-// cache; one by one each would touch the whole panel. There, in steps, words of a block stand side by side before two become one.
-func (m *matrix) packCodes(r int, codes, padded []uint8, steps []byte) (rows int) {
+// cache; one by one each would touch the whole panel. padded has room for the rows of a panel.
+func (m *matrix) packCodes(r int, codes, padded []uint8) (rows int) {
 	panel, lane := m.place(r)
 	to := m.raw[panel*m.panelBytes()+4*lane:]
 	rows = min(m.first+m.per-lane, len(codes)/m.k)
 	k := m.cols.padded
 	switch {
 	case m.order != nil:
-		for _, s := range m.cols.spans {
-			for i := range s.n {
-				padded[s.at+i] = codes[m.order[s.lo+i]]
+		for i := range rows {
+			row := padded[i*k:]
+			for _, s := range m.cols.spans {
+				for j := range s.n {
+					row[s.at+j] = codes[i*m.k+int(m.order[s.lo+j])]
+				}
 			}
 		}
-		codes, rows = padded, 1
+		codes = padded
 	case k != m.k:
-		pad(m.cols, padded, codes[:m.k])
-		codes, rows = padded, 1
+		for i := range rows {
+			pad(m.cols, padded[i*k:], codes[i*m.k:(i+1)*m.k])
+		}
+		codes = padded
 	}
 	for at, s := range m.blocks() {
-		to, words := to[at.codes:], (s.end()-s.at)/4 // of a row
+		to, width := to[at.codes:], s.end()-s.at
 		if m.storage == codes8 {
-			kernel.TransposeBetween(to, codes[s.at:], rows, words, kernel.StepBytes, k)
-			continue
-		}
-		kernel.TransposeBetween(steps, codes[s.at:], rows, words, 4*rows, k)
-		for i := 0; i < words; i += 2 {
-			low, high := steps[4*rows*i:][:4*rows], steps[4*rows*(i+1):][:4*rows]
-			step := to[i/2*kernel.StepBytes:][:4*rows]
-			for ; len(step) >= 8; low, high, step = low[8:], high[8:], step[8:] {
-				binary.LittleEndian.PutUint64(step, binary.LittleEndian.Uint64(low)|binary.LittleEndian.Uint64(high)<<4)
-			}
-			if len(step) > 0 {
-				binary.LittleEndian.PutUint32(step, binary.LittleEndian.Uint32(low)|binary.LittleEndian.Uint32(high)<<4)
-			}
+			kernel.TransposeBetween(to, codes[s.at:], rows, width/4, kernel.StepBytes, k)
+		} else {
+			kernel.Lows(to, codes[s.at:], rows, width, k)
 		}
 	}
 	return rows
@@ -75,8 +70,8 @@ type heads struct {
 	groups         int
 }
 
-// packHeads puts what belongs to row i of h before the codes of row r.
-func (m *matrix) packHeads(r int, h *heads, i int) {
+// packHeads puts what belongs to the rows i to i+rows−1 of h before the codes of the rows from r on, all of one panel.
+func (m *matrix) packHeads(r int, h *heads, i, rows int) {
 	panel, lane := m.place(r)
 	to, size := m.raw[panel*m.panelBytes():], m.head.Type.Size()
 	for at, s := range m.blocks() {
@@ -84,12 +79,26 @@ func (m *matrix) packHeads(r int, h *heads, i int) {
 			continue
 		}
 		head, from := to[at.head:], i*h.groups+s.group
-		copy(head[lane*size:(lane+1)*size], h.scales[from*size:])
-		if m.zero == quant.Float {
-			copy(head[int(m.head.Biases)+lane*size:][:size], h.biases[from*size:])
+		spread(head[lane*size:], h.scales[from*size:], rows, size, h.groups)
+		switch m.zero {
+		case quant.Float:
+			spread(head[int(m.head.Biases)+lane*size:], h.biases[from*size:], rows, size, h.groups)
+		case quant.Integer:
+			spread(head[int(m.head.Zeros)+lane:], h.zeros[from:], rows, 1, h.groups)
 		}
-		if m.zero == quant.Integer {
-			head[int(m.head.Zeros)+lane] = h.zeros[from]
+	}
+}
+
+// spread copies elements of 1, 2 or 4 bytes, of which every step-th is wanted.
+func spread(to, from []byte, n, size, step int) {
+	for i := range n {
+		switch x := from[i*step*size:]; size {
+		case 1:
+			to[i] = x[0]
+		case 2:
+			binary.LittleEndian.PutUint16(to[2*i:], binary.LittleEndian.Uint16(x))
+		default:
+			binary.LittleEndian.PutUint32(to[4*i:], binary.LittleEndian.Uint32(x))
 		}
 	}
 }

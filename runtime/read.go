@@ -233,7 +233,7 @@ func (s *source) fillPairs() error {
 // fillCodes reads codes, scales, biases and zero points into panels, until scales or biases do not fit: it returns those.
 func (s *source) fillCodes() (misfit []float32, err error) {
 	base := s.row0 / readAhead * readAhead
-	padded, steps := make([]uint8, s.cols.padded), make([]byte, kernel.WidestBlock*kernel.PanelRows)
+	padded := make([]uint8, kernel.PanelRows*s.cols.padded)
 	err = strips(s.row0+s.n-base, s.k, func(row, rows int) error {
 		if misfit != nil {
 			return nil
@@ -259,16 +259,11 @@ func (s *source) fillCodes() (misfit []float32, err error) {
 				x.Codes[i] = placeOf[c]
 			}
 		}
-		packed := 0 // rows whose codes are in their panels
-		for i := range rows {
+		for i := max(0, s.row0-base-row); i < rows; {
 			r := base + row + i - s.row0
-			if r < 0 {
-				continue
-			}
-			if i >= packed {
-				packed = i + s.packCodes(r, x.Codes[i*s.k:], padded, steps)
-			}
-			s.packHeads(r, &h, i)
+			n := s.packCodes(r, x.Codes[i*s.k:], padded)
+			s.packHeads(r, &h, i, n)
+			i += n
 		}
 		return nil
 	})

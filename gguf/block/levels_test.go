@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nibble/internal/half"
+	"nibble/internal/kernel"
 )
 
 // Levels of random blocks, put together as the comment on them says, are the decoder's weights in every bit.
@@ -29,14 +30,15 @@ func TestLevels(t *testing.T) {
 			if err := typ.Decode(want, src); err != nil {
 				t.Fatal(err)
 			}
-			x := Levels{Scales: [16]int8{15: 99}} // from before: what is not a group's stays
-			typ.Levels(&x, src)
+			x := kernel.KRow{Scales: [16]int8{15: 99}} // from before: what is not a group's stays
+			var codes [kernel.KColumns]uint8
+			typ.Levels(&x, &codes, src)
 			size := 32
 			if typ == Q6_K {
 				size = 16
 			}
 			d, dmin := half.FromF16(x.D), half.FromF16(x.DMin)
-			for i, q := range x.Codes {
+			for i, q := range codes {
 				code := int(q) - middle
 				if typ == IQ4_XS {
 					code = int(levels[q])

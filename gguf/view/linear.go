@@ -1,11 +1,13 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"nibble/gguf/block"
 	"nibble/internal/half"
+	"nibble/internal/kernel"
 	"nibble/quant"
 	"nibble/safetensors"
 )
@@ -88,41 +90,45 @@ func (l *linear) Tensors() []string { return []string{l.tensor.Name} }
 // Kind returns the type of the blocks.
 func (l *linear) Kind() block.Type { return l.kind }
 
-// Levels takes rows of a type that has levels apart, block by block.
-func (l *linear) Levels(row0, rows int) ([]block.Levels, error) {
-	raw, err := l.raw(row0, rows)
+// Levels takes rows of a type with scales in two levels apart, block by block: as many rows as there is room for their codes.
+func (l *linear) Levels(blocks []kernel.KRow, codes []uint8, row0 int) error {
+	buffer, raw, err := l.raw(row0, len(codes)/l.k)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer buffer.Return()
 	size := l.kind.Bytes()
-	list := make([]block.Levels, len(raw)/size)
-	d, dmin := make([]float32, len(list)), make([]float32, len(list))
-	for i := range list {
-		l.kind.Levels(&list[i], raw[i*size:][:size])
-		d[i], dmin[i] = half.FromF16(list[i].D), half.FromF16(list[i].DMin)
+	d := make([]float32, 2*len(blocks))
+	d, dmin := d[:len(blocks)], d[len(blocks):]
+	for i := range blocks {
+		l.kind.Levels(&blocks[i], (*[kernel.KColumns]uint8)(codes[i*kernel.KColumns:]), raw[i*size:][:size])
+		d[i], dmin[i] = half.FromF16(blocks[i].D), half.FromF16(blocks[i].DMin)
 	}
-	if err := quant.CheckFinite(l.module, l.tensor.Name, d, row0, len(list)/rows); err != nil {
-		return nil, err
-	}
-	return list, quant.CheckFinite(l.module, l.tensor.Name, dmin, row0, len(list)/rows)
+	per := l.k / kernel.KColumns
+	return cmp.Or(quant.CheckFinite(l.module, l.tensor.Name, d, row0, per), quant.CheckFinite(l.module, l.tensor.Name, dmin, row0, per))
 }
 
-// raw reads the blocks of rows.
-func (l *linear) raw(row0, rows int) ([]byte, error) {
+// raw reads the blocks of rows into memory that is to be returned.
+func (l *linear) raw(row0, rows int) (*quant.Buffer, []byte, error) {
 	if err := quant.CheckStrip(row0, rows, l.n); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	size := l.tensor.Shape[1]
-	raw := make([]byte, rows*size)
-	return raw, l.src.ReadAt(l.tensor.Name, raw, int64(row0)*int64(size))
+	buffer, raw := quant.Borrow(rows * size)
+	if err := l.src.ReadAt(l.tensor.Name, raw, int64(row0)*int64(size)); err != nil {
+		buffer.Return()
+		return nil, nil, err
+	}
+	return buffer, raw, nil
 }
 
 // Rows takes rows apart.
 func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
-	raw, err := l.raw(row0, rows)
+	buffer, raw, err := l.raw(row0, rows)
 	if err != nil {
 		return nil, err
 	}
+	defer buffer.Return()
 	s := l.Spec()
 	m := quant.NewMatrix(rows, l.k, s.Bits, s.Group, s.Zero)
 	l.kind.Split(m.Codes, m.Scales, m.Bias, raw)

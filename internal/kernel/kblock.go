@@ -79,57 +79,55 @@ func (k *kblock) half() int { return k.scales() + WidestBlock/k.group*k.groupByt
 // KBytes is the size of a record.
 func (k KBlock) KBytes() int { return kblocks[k].head() + 2*kblocks[k].half() }
 
-// KRow is a row's part of a record.
+// KRow is a row's part of a record besides its codes, in the words of the file: a weight is D·Scales[g]·(code − middle) − DMin·Mins[g], g being its
+// group. Only kinds with minimums have DMin and Mins.
 type KRow struct {
-	D, DMin uint16     // float16
-	Scales  [16]int8   // of its groups
-	Mins    [16]uint8  // likewise
-	Codes   [256]uint8 // as the file has them
+	D, DMin uint16    // float16
+	Scales  [16]int8  // of the groups of 16 (Q6K) or 32 columns
+	Mins    [16]uint8 // likewise
 }
 
-// Place puts a row into a record.
-func (k KBlock) Place(record []byte, row int, from *KRow) {
+// Place puts consecutive rows, from row on, into a record: row i is from[i·apart], and its codes, as the file has them, begin at codes[i·columns].
+func (k KBlock) Place(record []byte, row, rows int, from []KRow, apart int, codes []uint8, columns int) {
 	x := &kblocks[k]
+	for i := range rows {
+		x.placeRow(record, row+i, &from[i*apart])
+	}
+	for h := range 2 {
+		data := record[x.head()+h*x.half()+x.scales():][:WidestBlock/x.group*x.groupBytes()]
+		if x.high == 0 {
+			Lows(data[4*row:], codes[h*WidestBlock:], rows, WidestBlock, columns)
+			continue
+		}
+		for g := range WidestBlock / x.group {
+			group, from := data[g*x.groupBytes()+4*row:], codes[h*WidestBlock+g*x.group:]
+			packHighs(group, from, rows, x.high, columns)
+			Lows(group[StepBytes:], from, rows, x.group, columns)
+		}
+	}
+}
+
+// placeRow puts into a record what a row has besides codes.
+func (k *kblock) placeRow(record []byte, row int, from *KRow) {
 	binary.LittleEndian.PutUint16(record[2*row:], from.D)
-	if x.mins {
+	if k.mins {
 		binary.LittleEndian.PutUint16(record[2*(PanelRows+row):], from.DMin)
 	}
-	per := WidestBlock / x.group
+	per := WidestBlock / k.group
 	for h := range 2 {
-		half := record[x.head()+h*x.half():][:x.half()]
-		data := half[x.scales():]
+		half := record[k.head()+h*k.half():][:k.scales()]
 		for g := range per {
 			at := g/2*2*PanelRows + 2*row + g%2
 			half[at] = byte(from.Scales[h*per+g])
-			if x.mins {
-				half[x.scales()/2+at] = from.Mins[h*per+g]
+			if k.mins {
+				half[len(half)/2+at] = from.Mins[h*per+g]
 			}
-			x.placeCodes(data[g*x.groupBytes()+4*row:], from.Codes[h*WidestBlock+g*x.group:][:x.group])
 		}
 	}
 }
 
-// placeCodes puts a row's codes of a group into it.
-func (k *kblock) placeCodes(to []byte, codes []uint8) {
-	if k.high > 0 {
-		var bits uint32
-		for i := 0; i < k.group; i += 4 {
-			bits |= binary.LittleEndian.Uint32(codes[i:]) >> 4 & k.highMask() << (k.high * i / 4)
-		}
-		binary.LittleEndian.PutUint32(to, bits)
-		to = to[StepBytes:]
-	}
-	for i := 0; i < k.group; i += PanelStep {
-		v := binary.LittleEndian.Uint64(codes[i:]) & 0x0f0f0f0f_0f0f0f0f
-		binary.LittleEndian.PutUint32(to[i/PanelStep*StepBytes:], uint32(v)|uint32(v>>32)<<4)
-	}
-}
-
-// highMask has the bits above the low four of four codes, moved down.
-func (k *kblock) highMask() uint32 { return 0x01010101 * (1<<k.high - 1) }
-
-// Take is the opposite of Place. Codes of kinds with a table are those of the table.
-func (k KBlock) Take(to *KRow, record []byte, row int) {
+// Take is the opposite of Place for one row. Codes of kinds with a table are those of the table.
+func (k KBlock) Take(to *KRow, codes *[KColumns]uint8, record []byte, row int) {
 	x := &kblocks[k]
 	to.D = binary.LittleEndian.Uint16(record[2*row:])
 	if x.mins {
@@ -145,7 +143,7 @@ func (k KBlock) Take(to *KRow, record []byte, row int) {
 			if x.mins {
 				to.Mins[h*per+g] = half[x.scales()/2+at]
 			}
-			x.takeCodes(to.Codes[h*WidestBlock+g*x.group:][:x.group], data[g*x.groupBytes()+4*row:])
+			x.takeCodes(codes[h*WidestBlock+g*x.group:][:x.group], data[g*x.groupBytes()+4*row:])
 		}
 	}
 }
@@ -159,7 +157,7 @@ func (k *kblock) takeCodes(codes []uint8, from []byte) {
 	}
 	for i := 0; i < k.group; i += 4 {
 		v := binary.LittleEndian.Uint32(from[i/PanelStep*StepBytes:]) >> (i % PanelStep) & 0x0f0f0f0f
-		v |= bits >> (k.high * i / 4) & k.highMask() << 4
+		v |= bits >> (k.high * i / 4) & highMask(k.high) << 4
 		binary.LittleEndian.PutUint32(codes[i:], v)
 	}
 	if k.table != nil {

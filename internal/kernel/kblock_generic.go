@@ -13,28 +13,29 @@ var ksetsGeneric = ksets{
 func kblocksOne(p *Product, kind KBlock) {
 	size := kind.KBytes()
 	var from KRow
+	var codes [KColumns]uint8
 	for panel := range int(p.Panels) {
 		for row := range PanelRows {
 			var y float32
 			for b := range p.Blocks {
 				if b%2 == 0 {
-					kind.Take(&from, p.Codes[(panel*len(p.Blocks)+b)/2*size:], row)
+					kind.Take(&from, &codes, p.Codes[(panel*len(p.Blocks)+b)/2*size:], row)
 				}
 				at := b * int(p.Row)
-				y += float32(kblocks[kind].block(&from, b%2, Int8s(p.X[b*WidestBlock:])) * p.XScales[at])
+				y += float32(kblocks[kind].block(&from, codes[b%2*WidestBlock:], b%2, Int8s(p.X[b*WidestBlock:])) * p.XScales[at])
 			}
 			p.Y[panel*PanelRows+row] = y
 		}
 	}
 }
 
-// block returns the product of half a row's record and activations, without their scale.
-func (k *kblock) block(from *KRow, half int, x []int8) float32 {
+// block returns the product of half a row's record, its codes and activations, without their scale.
+func (k *kblock) block(from *KRow, codes []uint8, half int, x []int8) float32 {
 	var sum, least int32
 	per := WidestBlock / k.group
 	for g := range per {
 		var dot, all int32
-		for i, q := range from.Codes[half*WidestBlock+g*k.group:][:k.group] {
+		for i, q := range codes[g*k.group:][:k.group] {
 			v := int32(x[g*k.group+i])
 			dot += (int32(q) - k.mid) * v
 			all += v
@@ -50,10 +51,10 @@ func (k *kblock) block(from *KRow, half int, x []int8) float32 {
 }
 
 // Values sets dst to the weights of a row that Take returned, as the decoder of the file computes them.
-func (k KBlock) Values(dst *[KColumns]float32, from *KRow) {
+func (k KBlock) Values(dst *[KColumns]float32, from *KRow, codes *[KColumns]uint8) {
 	x := &kblocks[k]
 	d, dmin := float16.Frombits(from.D).Float32(), float16.Frombits(from.DMin).Float32()
-	for i, q := range from.Codes {
+	for i, q := range codes {
 		v := float32(float32(d*float32(from.Scales[i/x.group])) * float32(int32(q)-x.mid))
 		if x.mins {
 			v -= float32(dmin * float32(from.Mins[i/x.group]))

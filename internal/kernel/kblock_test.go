@@ -19,13 +19,19 @@ var kinds = map[string]KBlock{"q4_k": Q4K, "q5_k": Q5K, "q6_k": Q6K, "iq4_xs": I
 type kCase struct {
 	Product
 	kind KBlock
-	rows [][PanelRows]KRow // of every record
-	acts []int8            // [tokens, k]
+	rows [][PanelRows]kTestRow // of every record
+	acts []int8                // [tokens, k]
+}
+
+// kTestRow is a row of a record with its codes.
+type kTestRow struct {
+	KRow
+	Codes [KColumns]uint8
 }
 
 // randomK makes a product of so many tokens and records. fill says what rows and activations are like.
 func randomK(r *rand.Rand, kind KBlock, tokens, records int) *kCase {
-	c := &kCase{kind: kind, rows: make([][PanelRows]KRow, records), acts: make([]int8, tokens*records*KColumns)}
+	c := &kCase{kind: kind, rows: make([][PanelRows]kTestRow, records), acts: make([]int8, tokens*records*KColumns)}
 	bits := 4 + kblocks[kind].high
 	for i := range c.rows {
 		for j := range c.rows[i] {
@@ -51,9 +57,12 @@ func (c *kCase) lay(r *rand.Rand, tokens int) {
 	k, size := len(c.rows)*KColumns, c.kind.KBytes()
 	c.Panels, c.Codes = 1, make([]byte, len(c.rows)*size)
 	for i := range c.rows {
+		var rows []KRow
+		var codes []uint8
 		for j := range c.rows[i] {
-			c.kind.Place(c.Codes[i*size:], j, &c.rows[i][j])
+			rows, codes = append(rows, c.rows[i][j].KRow), append(codes, c.rows[i][j].Codes[:]...)
 		}
+		c.kind.Place(c.Codes[i*size:], 0, PanelRows, rows, 1, codes, KColumns)
 	}
 	c.Blocks = make([]Block, 2*len(c.rows))
 	c.Row, c.Stride = int64(tokens+MostTokens), int64(k+64)
@@ -176,8 +185,8 @@ func TestKBlockPlace(t *testing.T) {
 		c := randomK(r, kind, 1, 1)
 		x := &kblocks[kind]
 		for row := range PanelRows {
-			var got KRow
-			kind.Take(&got, c.Codes, row)
+			var got kTestRow
+			kind.Take(&got.KRow, &got.Codes, c.Codes, row)
 			want := c.rows[0][row]
 			if !x.mins {
 				want.DMin, want.Mins = 0, [16]uint8{}

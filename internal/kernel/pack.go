@@ -9,9 +9,12 @@ type packs struct {
 	weave        func(words []byte, codes []uint8, k int)        // k: 32
 	unweave      func(words []byte, codes []uint8, k int)        // k: 32
 	band         func(dst, src []byte, cols int, to, from int64) // cols: 8
+
+	lows  func(dst []byte, codes []uint8, rows, cols int, from int64) // rows: 8; cols: 16
+	highs [3]func(dst []byte, codes []uint8, rows int, from int64)    // rows: 8
 }
 
-var packsGeneric = packs{joinNibbles, splitNibbles, weave, unweave, band}
+var packsGeneric = packs{joinNibbles, splitNibbles, weave, unweave, band, lows, [3]func([]byte, []uint8, int, int64){1: high1, 2: high2}}
 
 // JoinNibbles sets dst[i] = codes[2i] | codes[2i+1]<<4. The codes are an even number of values below 16.
 func JoinNibbles(dst []byte, codes []uint8) {
@@ -126,3 +129,58 @@ func band(dst, src []byte, cols int, to, from int64) {
 		}
 	}
 }
+
+// Lows puts the low four bits of codes into the steps of a panel of codes of four bits: byte j of the four bytes of row r in step i, at byte
+// StepBytes·i + 4r of dst, has column 8i+j low and column 8i+4+j high. Columns are a multiple of PanelStep; rows of codes are from bytes apart.
+func Lows(dst []byte, codes []uint8, rows, cols, from int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	dst, codes = dst[:(cols/PanelStep-1)*StepBytes+4*rows], codes[:(rows-1)*from+cols]
+	r, c := rows&^7, cols&^15
+	active.lows(dst, codes, r, c, int64(from))
+	if c < cols {
+		lows(dst[c/PanelStep*StepBytes:], codes[c:], r, cols-c, int64(from))
+	}
+	if r < rows {
+		lows(dst[4*r:], codes[r*from:], rows-r, cols, int64(from))
+	}
+}
+
+// lows is Lows for any number of rows.
+func lows(dst []byte, codes []uint8, rows, cols int, from int64) {
+	for r := range rows {
+		for c := 0; c < cols; c += PanelStep {
+			v := binary.LittleEndian.Uint64(codes[r*int(from)+c:]) & 0x0f0f0f0f_0f0f0f0f
+			binary.LittleEndian.PutUint32(dst[c/PanelStep*StepBytes+4*r:], uint32(v)|uint32(v>>32)<<4)
+		}
+	}
+}
+
+// packHighs puts the high bits of codes above the low four, one or two, where panels have them before the steps of 32/high columns: byte j of the
+// four bytes of row r, at byte 4r of dst, has those of column 4i+j from bit high·i on. Rows of codes are from bytes apart.
+func packHighs(dst []byte, codes []uint8, rows, high, from int) {
+	dst, codes = dst[:4*rows], codes[:(rows-1)*from+32/high]
+	r := rows &^ 7
+	active.highs[high](dst, codes, r, int64(from))
+	if r < rows {
+		highs(dst[4*r:], codes[r*from:], rows-r, high, from)
+	}
+}
+
+func high1(dst []byte, codes []uint8, rows int, from int64) { highs(dst, codes, rows, 1, int(from)) }
+func high2(dst []byte, codes []uint8, rows int, from int64) { highs(dst, codes, rows, 2, int(from)) }
+
+// highs is packHighs.
+func highs(dst []byte, codes []uint8, rows, high, from int) {
+	for r := range rows {
+		var bits uint32
+		for i := 0; i < 32/high; i += 4 {
+			bits |= binary.LittleEndian.Uint32(codes[r*from+i:]) >> 4 & highMask(high) << (high * i / 4)
+		}
+		binary.LittleEndian.PutUint32(dst[4*r:], bits)
+	}
+}
+
+// highMask has the bits above the low four of four codes, moved down.
+func highMask(high int) uint32 { return 0x01010101 * (1<<high - 1) }

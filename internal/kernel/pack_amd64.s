@@ -310,3 +310,228 @@ loop:
 done:
 	VZEROUPPER
 	RET
+
+// func lowsAVX2(dst []byte, codes []uint8, rows int, cols int, from int64)
+// Requires: AVX, AVX2
+TEXT ·lowsAVX2(SB), NOSPLIT, $0-72
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         codes_base+24(FP), CX
+	MOVQ         from+64(FP), DX
+	MOVQ         rows+48(FP), BX
+	SHRQ         $0x03, BX
+	JZ           done
+
+eight:
+	MOVQ AX, SI
+	MOVQ CX, DI
+	LEAQ (DI)(DX*4), R8
+	LEAQ (DX)(DX*2), R9
+	MOVQ cols+56(FP), R10
+	SHRQ $0x04, R10
+	JZ   none
+
+step:
+	VMOVDQU     (DI), X1
+	VINSERTI128 $0x01, (R8), Y1, Y1
+	VMOVDQU     (DI)(DX*1), X2
+	VINSERTI128 $0x01, (R8)(DX*1), Y2, Y2
+	VMOVDQU     (DI)(DX*2), X3
+	VINSERTI128 $0x01, (R8)(DX*2), Y3, Y3
+	VMOVDQU     (DI)(R9*1), X4
+	VINSERTI128 $0x01, (R8)(R9*1), Y4, Y4
+	VPAND       Y0, Y1, Y1
+	VPSRLQ      $0x1c, Y1, Y5
+	VPOR        Y5, Y1, Y1
+	VPAND       Y0, Y2, Y2
+	VPSRLQ      $0x1c, Y2, Y5
+	VPOR        Y5, Y2, Y2
+	VPAND       Y0, Y3, Y3
+	VPSRLQ      $0x1c, Y3, Y5
+	VPOR        Y5, Y3, Y3
+	VPAND       Y0, Y4, Y4
+	VPSRLQ      $0x1c, Y4, Y5
+	VPOR        Y5, Y4, Y4
+	VSHUFPS     $0x88, Y2, Y1, Y1
+	VSHUFPS     $0x88, Y4, Y3, Y3
+	VSHUFPS     $0x88, Y3, Y1, Y2
+	VSHUFPS     $0xdd, Y3, Y1, Y4
+	VMOVDQU     Y2, (SI)
+	VMOVDQU     Y4, 128(SI)
+	ADDQ        $0x10, DI
+	ADDQ        $0x10, R8
+	ADDQ        $0x00000100, SI
+	DECQ        R10
+	JNZ         step
+
+none:
+	ADDQ $0x20, AX
+	LEAQ (CX)(DX*8), CX
+	DECQ BX
+	JNZ  eight
+
+done:
+	VZEROUPPER
+	RET
+
+// func high1AVX2(dst []byte, codes []uint8, rows int, from int64)
+// Requires: AVX, AVX2
+TEXT ·high1AVX2(SB), NOSPLIT, $0-64
+	MOVL         $0x10101010, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      high1Shifts<>+0(SB), Y1
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         codes_base+24(FP), CX
+	MOVQ         from+56(FP), DX
+	MOVQ         rows+48(FP), BX
+	SHRQ         $0x03, BX
+	JZ           done
+
+eight:
+	MOVQ        AX, SI
+	MOVQ        CX, DI
+	LEAQ        (DI)(DX*4), R8
+	LEAQ        (DX)(DX*2), R9
+	VMOVDQU     (DI), Y2
+	VPAND       Y0, Y2, Y2
+	VPSRLD      $0x04, Y2, Y2
+	VPSLLVD     Y1, Y2, Y2
+	VMOVDQU     (DI)(DX*1), Y3
+	VPAND       Y0, Y3, Y3
+	VPSRLD      $0x04, Y3, Y3
+	VPSLLVD     Y1, Y3, Y3
+	VMOVDQU     (DI)(DX*2), Y4
+	VPAND       Y0, Y4, Y4
+	VPSRLD      $0x04, Y4, Y4
+	VPSLLVD     Y1, Y4, Y4
+	VMOVDQU     (DI)(R9*1), Y5
+	VPAND       Y0, Y5, Y5
+	VPSRLD      $0x04, Y5, Y5
+	VPSLLVD     Y1, Y5, Y5
+	VPUNPCKLDQ  Y3, Y2, Y6
+	VPUNPCKHDQ  Y3, Y2, Y2
+	VPOR        Y2, Y6, Y6
+	VPUNPCKLDQ  Y5, Y4, Y2
+	VPUNPCKHDQ  Y5, Y4, Y3
+	VPOR        Y3, Y2, Y2
+	VPUNPCKLQDQ Y2, Y6, Y3
+	VPUNPCKHQDQ Y2, Y6, Y2
+	VPOR        Y2, Y3, Y3
+	VMOVDQU     (R8), Y2
+	VPAND       Y0, Y2, Y2
+	VPSRLD      $0x04, Y2, Y2
+	VPSLLVD     Y1, Y2, Y2
+	VMOVDQU     (R8)(DX*1), Y4
+	VPAND       Y0, Y4, Y4
+	VPSRLD      $0x04, Y4, Y4
+	VPSLLVD     Y1, Y4, Y4
+	VMOVDQU     (R8)(DX*2), Y5
+	VPAND       Y0, Y5, Y5
+	VPSRLD      $0x04, Y5, Y5
+	VPSLLVD     Y1, Y5, Y5
+	VMOVDQU     (R8)(R9*1), Y6
+	VPAND       Y0, Y6, Y6
+	VPSRLD      $0x04, Y6, Y6
+	VPSLLVD     Y1, Y6, Y6
+	VPUNPCKLDQ  Y4, Y2, Y7
+	VPUNPCKHDQ  Y4, Y2, Y2
+	VPOR        Y2, Y7, Y7
+	VPUNPCKLDQ  Y6, Y5, Y2
+	VPUNPCKHDQ  Y6, Y5, Y4
+	VPOR        Y4, Y2, Y2
+	VPUNPCKLQDQ Y2, Y7, Y4
+	VPUNPCKHQDQ Y2, Y7, Y2
+	VPOR        Y2, Y4, Y4
+	VPERM2I128  $0x20, Y4, Y3, Y2
+	VPERM2I128  $0x31, Y4, Y3, Y3
+	VPOR        Y3, Y2, Y2
+	VMOVDQU     Y2, (SI)
+	ADDQ        $0x20, AX
+	LEAQ        (CX)(DX*8), CX
+	DECQ        BX
+	JNZ         eight
+
+done:
+	VZEROUPPER
+	RET
+
+DATA high1Shifts<>+0(SB)/4, $0x00000000
+DATA high1Shifts<>+4(SB)/4, $0x00000001
+DATA high1Shifts<>+8(SB)/4, $0x00000002
+DATA high1Shifts<>+12(SB)/4, $0x00000003
+DATA high1Shifts<>+16(SB)/4, $0x00000004
+DATA high1Shifts<>+20(SB)/4, $0x00000005
+DATA high1Shifts<>+24(SB)/4, $0x00000006
+DATA high1Shifts<>+28(SB)/4, $0x00000007
+GLOBL high1Shifts<>(SB), RODATA|NOPTR, $32
+
+// func high2AVX2(dst []byte, codes []uint8, rows int, from int64)
+// Requires: AVX, AVX2
+TEXT ·high2AVX2(SB), NOSPLIT, $0-64
+	MOVL         $0x30303030, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      high2Shifts<>+0(SB), Y1
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         codes_base+24(FP), CX
+	MOVQ         from+56(FP), DX
+	MOVQ         rows+48(FP), BX
+	SHRQ         $0x03, BX
+	JZ           done
+
+eight:
+	MOVQ        AX, SI
+	MOVQ        CX, DI
+	LEAQ        (DI)(DX*4), R8
+	LEAQ        (DX)(DX*2), R9
+	VMOVDQU     (DI), X2
+	VINSERTI128 $0x01, (R8), Y2, Y2
+	VMOVDQU     (DI)(DX*1), X3
+	VINSERTI128 $0x01, (R8)(DX*1), Y3, Y3
+	VMOVDQU     (DI)(DX*2), X4
+	VINSERTI128 $0x01, (R8)(DX*2), Y4, Y4
+	VMOVDQU     (DI)(R9*1), X5
+	VINSERTI128 $0x01, (R8)(R9*1), Y5, Y5
+	VPAND       Y0, Y2, Y2
+	VPSRLD      $0x04, Y2, Y2
+	VPSLLVD     Y1, Y2, Y2
+	VPAND       Y0, Y3, Y3
+	VPSRLD      $0x04, Y3, Y3
+	VPSLLVD     Y1, Y3, Y3
+	VPAND       Y0, Y4, Y4
+	VPSRLD      $0x04, Y4, Y4
+	VPSLLVD     Y1, Y4, Y4
+	VPAND       Y0, Y5, Y5
+	VPSRLD      $0x04, Y5, Y5
+	VPSLLVD     Y1, Y5, Y5
+	VPUNPCKLDQ  Y3, Y2, Y6
+	VPUNPCKHDQ  Y3, Y2, Y7
+	VPOR        Y7, Y6, Y6
+	VPUNPCKLDQ  Y5, Y4, Y7
+	VPUNPCKHDQ  Y5, Y4, Y8
+	VPOR        Y8, Y7, Y7
+	VPUNPCKLQDQ Y7, Y6, Y8
+	VPUNPCKHQDQ Y7, Y6, Y6
+	VPOR        Y6, Y8, Y8
+	VMOVDQU     Y8, (SI)
+	ADDQ        $0x20, AX
+	LEAQ        (CX)(DX*8), CX
+	DECQ        BX
+	JNZ         eight
+
+done:
+	VZEROUPPER
+	RET
+
+DATA high2Shifts<>+0(SB)/4, $0x00000000
+DATA high2Shifts<>+4(SB)/4, $0x00000002
+DATA high2Shifts<>+8(SB)/4, $0x00000004
+DATA high2Shifts<>+12(SB)/4, $0x00000006
+DATA high2Shifts<>+16(SB)/4, $0x00000000
+DATA high2Shifts<>+20(SB)/4, $0x00000002
+DATA high2Shifts<>+24(SB)/4, $0x00000004
+DATA high2Shifts<>+28(SB)/4, $0x00000006
+GLOBL high2Shifts<>(SB), RODATA|NOPTR, $32

@@ -18,3 +18,12 @@ func unweaveAVX2(words []byte, codes []uint8, k int)
 
 // bandAVX2 transposes 16 rows of a multiple of 8 columns; band is the specification.
 func bandAVX2(dst []byte, src []byte, cols int, to int64, from int64)
+
+// lowsAVX2 packs a multiple of 8 rows by a multiple of 16 columns; lows is the specification.
+func lowsAVX2(dst []byte, codes []uint8, rows int, cols int, from int64)
+
+// high1AVX2 packs high bits of a multiple of 8 rows; high1 is the specification.
+func high1AVX2(dst []byte, codes []uint8, rows int, from int64)
+
+// high2AVX2 packs high bits of a multiple of 8 rows; high2 is the specification.
+func high2AVX2(dst []byte, codes []uint8, rows int, from int64)

@@ -96,6 +96,49 @@ func testTranspose32(t *testing.T) {
 	}
 }
 
+// Byte j of row r in step i has the low four bits of column 8i+j low and of column 8i+4+j high; before the steps stand the bits above, those of
+// column 4i+j in byte j. Nothing between or behind rows is touched.
+func TestPlaces(t *testing.T) { underEach(t, testPlaces) }
+
+func testPlaces(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 11))
+	for rows := range 33 {
+		for cols := 0; cols <= WidestBlock; cols += PanelStep {
+			from := cols + r.IntN(2)*r.IntN(40) // also inside larger matrices
+			codes := make([]uint8, max(rows-1, 0)*from+cols)
+			for i := range codes {
+				codes[i] = uint8(r.Uint32())
+			}
+			dst := bytes.Repeat([]byte{0xaa}, StepBytes*WidestBlock/PanelStep)
+			want := bytes.Clone(dst)
+			for row := range rows {
+				for c := range cols {
+					at := c/8*StepBytes + 4*row + c%4
+					want[at] = want[at]&^(15<<(c&4)) | codes[row*from+c]&15<<(c&4)
+				}
+			}
+			if Lows(dst, codes, rows, cols, from); !bytes.Equal(dst, want) {
+				t.Fatalf("%d rows, %d columns, %d apart: %x, want %x", rows, cols, from, dst, want)
+			}
+			for high := 1; high <= 2; high++ {
+				if 32/high > cols || rows == 0 {
+					continue
+				}
+				dst, want := bytes.Repeat([]byte{0xaa}, StepBytes), bytes.Repeat([]byte{0xaa}, StepBytes)
+				clear(want[:4*rows])
+				for row := range rows {
+					for c := range 32 / high {
+						want[4*row+c%4] |= codes[row*from+c] >> 4 & (1<<high - 1) << (high * (c / 4))
+					}
+				}
+				if packHighs(dst, codes, rows, high, from); !bytes.Equal(dst, want) {
+					t.Fatalf("%d rows, %d high bits, %d apart: %x, want %x", rows, high, from, dst, want)
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkPacks(b *testing.B) {
 	const n, k = 128, 2048
 	r := rand.New(rand.NewPCG(10, 10))
@@ -121,4 +164,9 @@ func BenchmarkPacks(b *testing.B) {
 		}
 	})
 	run("transpose", func() { Transpose32(turned, words, n/8, k) })
+	run("lows", func() {
+		for i := 0; i < n; i += PanelRows {
+			Lows(turned[i*k/2:], codes[i*k:], PanelRows, k, k)
+		}
+	})
 }

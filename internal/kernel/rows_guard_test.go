@@ -14,6 +14,7 @@ func testGuardPagesOfQuantizers(t *testing.T) {
 	const most = 160
 	for _, atEnd := range []bool{true, false} {
 		x, y, z := guarded(t, 8*most, atEnd), guarded(t, 8*most, atEnd), guarded(t, 8*most, atEnd)
+		steps := guarded(t, most/PanelStep*StepBytes, atEnd)
 		part := func(b []byte, n int) []byte {
 			if atEnd {
 				return b[len(b)-n:]
@@ -33,6 +34,13 @@ func testGuardPagesOfQuantizers(t *testing.T) {
 			lo, hi := Extremes(w)
 			if signal, errors, _ := Noise(w, v); errors != 0 || signal == 0 || lo != -3 {
 				t.Fatalf("length %d: signal %v, errors %v, lowest %v", n, signal, errors, lo)
+			}
+			if n%PanelStep == 0 {
+				Lows(part(steps, (n/PanelStep-1)*StepBytes+32), part(z, 8*n), 8, n, n)
+			}
+			if n == 32 {
+				packHighs(part(steps, 32), part(z, 8*n), 8, 1, n)
+				packHighs(part(steps, 32), part(z, 4*n), 8, 2, n/2)
 			}
 			if n%16 == 0 {
 				ones := floatsOf(part(y, n/4))

@@ -16,6 +16,9 @@ func main() {
 	weave()
 	unweave()
 	band()
+	lows()
+	high(1)
+	high(2)
 	Generate()
 }
 
