@@ -70,26 +70,24 @@ tile1:
 	XORQ       R8, R8
 	PREFETCHT0 4096(R9)(R8*4)
 	VMOVUPS    (R9)(R8*4), Y0
+	VMULPS     (DI), Y0, Y0
+	VMOVUPS    32(R9)(R8*4), Y1
+	VMULPS     32(DI), Y1, Y1
 	PREFETCHT0 4096(R10)(R8*4)
 	VMOVUPS    (R10)(R8*4), Y2
+	VMULPS     (DI), Y2, Y2
+	VMOVUPS    32(R10)(R8*4), Y3
+	VMULPS     32(DI), Y3, Y3
 	PREFETCHT0 4096(R11)(R8*4)
 	VMOVUPS    (R11)(R8*4), Y4
-	PREFETCHT0 4096(R12)(R8*4)
-	VMOVUPS    (R12)(R8*4), Y1
-	VMOVUPS    (DI), Y3
-	VMULPS     Y0, Y3, Y0
-	VMULPS     Y2, Y3, Y2
-	VMULPS     Y4, Y3, Y4
-	VMULPS     Y1, Y3, Y6
-	VMOVUPS    32(R9)(R8*4), Y1
-	VMOVUPS    32(R10)(R8*4), Y3
+	VMULPS     (DI), Y4, Y4
 	VMOVUPS    32(R11)(R8*4), Y5
+	VMULPS     32(DI), Y5, Y5
+	PREFETCHT0 4096(R12)(R8*4)
+	VMOVUPS    (R12)(R8*4), Y6
+	VMULPS     (DI), Y6, Y6
 	VMOVUPS    32(R12)(R8*4), Y7
-	VMOVUPS    32(DI), Y8
-	VMULPS     Y1, Y8, Y1
-	VMULPS     Y3, Y8, Y3
-	VMULPS     Y5, Y8, Y5
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(DI), Y7, Y7
 	ADDQ       $0x10, R8
 	JMP        done0_1
 
@@ -97,62 +95,149 @@ loop0_1:
 	ADDQ       $0x40, DI
 	PREFETCHT0 4096(R9)(R8*4)
 	VMOVUPS    (R9)(R8*4), Y8
-	PREFETCHT0 4096(R10)(R8*4)
-	VMOVUPS    (R10)(R8*4), Y9
-	PREFETCHT0 4096(R11)(R8*4)
-	VMOVUPS    (R11)(R8*4), Y10
-	PREFETCHT0 4096(R12)(R8*4)
-	VMOVUPS    (R12)(R8*4), Y11
-	VMOVUPS    (DI), Y12
-	VMULPS     Y8, Y12, Y8
+	VMULPS     (DI), Y8, Y8
 	VADDPS     Y8, Y0, Y0
-	VMULPS     Y9, Y12, Y8
-	VADDPS     Y8, Y2, Y2
-	VMULPS     Y10, Y12, Y8
-	VADDPS     Y8, Y4, Y4
-	VMULPS     Y11, Y12, Y8
-	VADDPS     Y8, Y6, Y6
 	VMOVUPS    32(R9)(R8*4), Y8
-	VMOVUPS    32(R10)(R8*4), Y9
-	VMOVUPS    32(R11)(R8*4), Y10
-	VMOVUPS    32(R12)(R8*4), Y11
-	VMOVUPS    32(DI), Y12
-	VMULPS     Y8, Y12, Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y1, Y1
-	VMULPS     Y9, Y12, Y8
+	PREFETCHT0 4096(R10)(R8*4)
+	VMOVUPS    (R10)(R8*4), Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	VMOVUPS    32(R10)(R8*4), Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y3, Y3
-	VMULPS     Y10, Y12, Y8
+	PREFETCHT0 4096(R11)(R8*4)
+	VMOVUPS    (R11)(R8*4), Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VMOVUPS    32(R11)(R8*4), Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y5, Y5
-	VMULPS     Y11, Y12, Y8
+	PREFETCHT0 4096(R12)(R8*4)
+	VMOVUPS    (R12)(R8*4), Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    32(R12)(R8*4), Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R8
 
 done0_1:
-	CMPQ         R8, dim+112(FP)
-	JLT          loop0_1
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
-	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
-	MOVQ         AX, DI
-	VMOVUPS      X0, (DI)
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, BX
-	JGT          tile1
+	CMPQ       R8, dim+112(FP)
+	JLT        loop0_1
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       CX, R9
+	CMPQ       R9, SI
+	CMOVQHI    SI, R9
+	ADDQ       DX, CX
+	MOVQ       CX, R10
+	CMPQ       R10, SI
+	CMOVQHI    SI, R10
+	ADDQ       DX, CX
+	MOVQ       CX, R11
+	CMPQ       R11, SI
+	CMOVQHI    SI, R11
+	ADDQ       DX, CX
+	MOVQ       CX, R12
+	CMPQ       R12, SI
+	CMOVQHI    SI, R12
+	ADDQ       DX, CX
+	MOVQ       from_base+32(FP), DI
+	XORQ       R8, R8
+	PREFETCHT0 4096(R9)(R8*4)
+	VMOVUPS    (R9)(R8*4), Y1
+	VMULPS     (DI), Y1, Y1
+	VMOVUPS    32(R9)(R8*4), Y3
+	VMULPS     32(DI), Y3, Y3
+	PREFETCHT0 4096(R10)(R8*4)
+	VMOVUPS    (R10)(R8*4), Y5
+	VMULPS     (DI), Y5, Y5
+	VMOVUPS    32(R10)(R8*4), Y7
+	VMULPS     32(DI), Y7, Y7
+	PREFETCHT0 4096(R11)(R8*4)
+	VMOVUPS    (R11)(R8*4), Y8
+	VMULPS     (DI), Y8, Y8
+	VMOVUPS    32(R11)(R8*4), Y9
+	VMULPS     32(DI), Y9, Y9
+	PREFETCHT0 4096(R12)(R8*4)
+	VMOVUPS    (R12)(R8*4), Y10
+	VMULPS     (DI), Y10, Y10
+	VMOVUPS    32(R12)(R8*4), Y11
+	VMULPS     32(DI), Y11, Y11
+	ADDQ       $0x10, R8
+	JMP        done4_1
+
+loop4_1:
+	ADDQ       $0x40, DI
+	PREFETCHT0 4096(R9)(R8*4)
+	VMOVUPS    (R9)(R8*4), Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y1, Y1
+	VMOVUPS    32(R9)(R8*4), Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y3, Y3
+	PREFETCHT0 4096(R10)(R8*4)
+	VMOVUPS    (R10)(R8*4), Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y5, Y5
+	VMOVUPS    32(R10)(R8*4), Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y7, Y7
+	PREFETCHT0 4096(R11)(R8*4)
+	VMOVUPS    (R11)(R8*4), Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    32(R11)(R8*4), Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	PREFETCHT0 4096(R12)(R8*4)
+	VMOVUPS    (R12)(R8*4), Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    32(R12)(R8*4), Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R8
+
+done4_1:
+	CMPQ       R8, dim+112(FP)
+	JLT        loop4_1
+	VADDPS     Y3, Y1, Y1
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y11, Y10, Y10
+	VPERM2F128 $0x20, Y1, Y0, Y3
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VADDPS     Y0, Y3, Y3
+	VPERM2F128 $0x20, Y5, Y2, Y0
+	VPERM2F128 $0x31, Y5, Y2, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERM2F128 $0x20, Y8, Y4, Y1
+	VPERM2F128 $0x31, Y8, Y4, Y2
+	VADDPS     Y2, Y1, Y1
+	VPERM2F128 $0x20, Y10, Y6, Y2
+	VPERM2F128 $0x31, Y10, Y6, Y4
+	VADDPS     Y4, Y2, Y2
+	VUNPCKLPD  Y0, Y3, Y4
+	VUNPCKHPD  Y0, Y3, Y0
+	VADDPS     Y0, Y4, Y4
+	VUNPCKLPD  Y2, Y1, Y0
+	VUNPCKHPD  Y2, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VSHUFPS    $0x88, Y0, Y4, Y1
+	VSHUFPS    $0xdd, Y0, Y4, Y0
+	VADDPS     Y0, Y1, Y1
+	VXORPS     Y0, Y0, Y0
+	VADDPS     Y0, Y1, Y1
+	MOVQ       AX, DI
+	VMOVUPS    Y1, (DI)
+	ADDQ       $0x20, AX
+	SUBQ       $0x08, BX
+	JGT        tile1
 	VZEROUPPER
 	RET
 
@@ -181,23 +266,19 @@ tile2:
 	MOVQ       from_base+32(FP), R8
 	XORQ       R10, R10
 	PREFETCHT0 4096(R11)(R10*4)
-	VMOVUPS    (R11)(R10*4), Y4
+	VMOVUPS    (R11)(R10*4), Y1
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y4
+	VMOVUPS    32(R11)(R10*4), Y2
+	VMULPS     32(R8), Y2, Y1
+	VMULPS     32(R8)(R9*1), Y2, Y5
 	PREFETCHT0 4096(R12)(R10*4)
-	VMOVUPS    (R12)(R10*4), Y1
-	VMOVUPS    (R8), Y2
-	VMULPS     Y4, Y2, Y0
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*1), Y3
-	VMULPS     Y4, Y3, Y4
-	VMULPS     Y1, Y3, Y6
-	VMOVUPS    32(R11)(R10*4), Y5
+	VMOVUPS    (R12)(R10*4), Y3
+	VMULPS     (R8), Y3, Y2
+	VMULPS     (R8)(R9*1), Y3, Y6
 	VMOVUPS    32(R12)(R10*4), Y7
-	VMOVUPS    32(R8), Y3
-	VMULPS     Y5, Y3, Y1
-	VMULPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*1), Y8
-	VMULPS     Y5, Y8, Y5
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(R8), Y7, Y3
+	VMULPS     32(R8)(R9*1), Y7, Y7
 	ADDQ       $0x10, R10
 	JMP        done0_2
 
@@ -205,59 +286,124 @@ loop0_2:
 	ADDQ       $0x40, R8
 	PREFETCHT0 4096(R11)(R10*4)
 	VMOVUPS    (R11)(R10*4), Y8
-	PREFETCHT0 4096(R12)(R10*4)
-	VMOVUPS    (R12)(R10*4), Y9
-	VMOVUPS    (R8), Y10
-	VMULPS     Y8, Y10, Y11
-	VADDPS     Y11, Y0, Y0
-	VMULPS     Y9, Y10, Y10
-	VADDPS     Y10, Y2, Y2
-	VMOVUPS    (R8)(R9*1), Y10
-	VMULPS     Y8, Y10, Y8
+	VMULPS     (R8), Y8, Y9
+	VADDPS     Y9, Y0, Y0
+	VMULPS     (R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y4, Y4
-	VMULPS     Y9, Y10, Y8
-	VADDPS     Y8, Y6, Y6
 	VMOVUPS    32(R11)(R10*4), Y8
-	VMOVUPS    32(R12)(R10*4), Y9
-	VMOVUPS    32(R8), Y10
-	VMULPS     Y8, Y10, Y11
-	VADDPS     Y11, Y1, Y1
-	VMULPS     Y9, Y10, Y10
-	VADDPS     Y10, Y3, Y3
-	VMOVUPS    32(R8)(R9*1), Y10
-	VMULPS     Y8, Y10, Y8
+	VMULPS     32(R8), Y8, Y9
+	VADDPS     Y9, Y1, Y1
+	VMULPS     32(R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y5, Y5
-	VMULPS     Y9, Y10, Y8
+	PREFETCHT0 4096(R12)(R10*4)
+	VMOVUPS    (R12)(R10*4), Y8
+	VMULPS     (R8), Y8, Y9
+	VADDPS     Y9, Y2, Y2
+	VMULPS     (R8)(R9*1), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VMOVUPS    32(R12)(R10*4), Y8
+	VMULPS     32(R8), Y8, Y9
+	VADDPS     Y9, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R10
 
 done0_2:
+	CMPQ       R10, dim+112(FP)
+	JLT        loop0_2
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       DX, R11
+	CMPQ       R11, DI
+	CMOVQHI    DI, R11
+	ADDQ       BX, DX
+	MOVQ       DX, R12
+	CMPQ       R12, DI
+	CMOVQHI    DI, R12
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R10, R10
+	PREFETCHT0 4096(R11)(R10*4)
+	VMOVUPS    (R11)(R10*4), Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y8
+	VMOVUPS    32(R11)(R10*4), Y5
+	VMULPS     32(R8), Y5, Y3
+	VMULPS     32(R8)(R9*1), Y5, Y9
+	PREFETCHT0 4096(R12)(R10*4)
+	VMOVUPS    (R12)(R10*4), Y7
+	VMULPS     (R8), Y7, Y5
+	VMULPS     (R8)(R9*1), Y7, Y10
+	VMOVUPS    32(R12)(R10*4), Y11
+	VMULPS     32(R8), Y11, Y7
+	VMULPS     32(R8)(R9*1), Y11, Y11
+	ADDQ       $0x10, R10
+	JMP        done2_2
+
+loop2_2:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R11)(R10*4)
+	VMOVUPS    (R11)(R10*4), Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y1, Y1
+	VMULPS     (R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    32(R11)(R10*4), Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	PREFETCHT0 4096(R12)(R10*4)
+	VMOVUPS    (R12)(R10*4), Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y5, Y5
+	VMULPS     (R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    32(R12)(R10*4), Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y7, Y7
+	VMULPS     32(R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R10
+
+done2_2:
 	CMPQ         R10, dim+112(FP)
-	JLT          loop0_2
+	JLT          loop2_2
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y6, Y2, Y0
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VPERM2F128   $0x20, Y8, Y1, Y2
+	VPERM2F128   $0x31, Y8, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VPERM2F128   $0x20, Y10, Y5, Y1
+	VPERM2F128   $0x31, Y10, Y5, Y4
+	VADDPS       Y4, Y1, Y1
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y1, Y2, Y0
+	VUNPCKHPD    Y1, Y2, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
 	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VMOVLPS      X0, (R8)
+	VMOVUPS      X1, (R8)
 	ADDQ         CX, R8
-	VMOVHPS      X0, (R8)
-	ADDQ         $0x08, AX
-	SUBQ         $0x02, SI
+	VEXTRACTF128 $0x01, Y1, (R8)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, SI
 	JGT          tile2
 	VZEROUPPER
 	RET
@@ -284,19 +430,13 @@ tile3:
 	XORQ       R10, R10
 	PREFETCHT0 4096(R11)(R10*4)
 	VMOVUPS    (R11)(R10*4), Y1
-	VMOVUPS    (R8), Y0
-	VMULPS     Y1, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y2
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y3
-	VMULPS     Y1, Y3, Y4
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y2
+	VMULPS     (R8)(R9*2), Y1, Y4
 	VMOVUPS    32(R11)(R10*4), Y5
-	VMOVUPS    32(R8), Y1
-	VMULPS     Y5, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y3
-	VMULPS     Y5, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y6
-	VMULPS     Y5, Y6, Y5
+	VMULPS     32(R8), Y5, Y1
+	VMULPS     32(R8)(R9*1), Y5, Y3
+	VMULPS     32(R8)(R9*2), Y5, Y5
 	ADDQ       $0x10, R10
 	JMP        done0_3
 
@@ -304,55 +444,102 @@ loop0_3:
 	ADDQ       $0x40, R8
 	PREFETCHT0 4096(R11)(R10*4)
 	VMOVUPS    (R11)(R10*4), Y6
-	VMOVUPS    (R8), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     (R8), Y6, Y7
 	VADDPS     Y7, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     (R8)(R9*1), Y6, Y7
 	VADDPS     Y7, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y7
-	VMULPS     Y6, Y7, Y6
+	VMULPS     (R8)(R9*2), Y6, Y6
 	VADDPS     Y6, Y4, Y4
 	VMOVUPS    32(R11)(R10*4), Y6
-	VMOVUPS    32(R8), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     32(R8), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     32(R8)(R9*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y7
-	VMULPS     Y6, Y7, Y6
+	VMULPS     32(R8)(R9*2), Y6, Y6
 	VADDPS     Y6, Y5, Y5
 	ADDQ       $0x10, R10
 
 done0_3:
+	CMPQ       R10, dim+112(FP)
+	JLT        loop0_3
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	MOVQ       DX, R11
+	CMPQ       R11, DI
+	CMOVQHI    DI, R11
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R10, R10
+	PREFETCHT0 4096(R11)(R10*4)
+	VMOVUPS    (R11)(R10*4), Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y5
+	VMULPS     (R8)(R9*2), Y3, Y7
+	VMOVUPS    32(R11)(R10*4), Y8
+	VMULPS     32(R8), Y8, Y3
+	VMULPS     32(R8)(R9*1), Y8, Y6
+	VMULPS     32(R8)(R9*2), Y8, Y8
+	ADDQ       $0x10, R10
+	JMP        done1_3
+
+loop1_3:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R11)(R10*4)
+	VMOVUPS    (R11)(R10*4), Y9
+	VMULPS     (R8), Y9, Y10
+	VADDPS     Y10, Y1, Y1
+	VMULPS     (R8)(R9*1), Y9, Y10
+	VADDPS     Y10, Y5, Y5
+	VMULPS     (R8)(R9*2), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VMOVUPS    32(R11)(R10*4), Y9
+	VMULPS     32(R8), Y9, Y10
+	VADDPS     Y10, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y9, Y10
+	VADDPS     Y10, Y6, Y6
+	VMULPS     32(R8)(R9*2), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	ADDQ       $0x10, R10
+
+done1_3:
 	CMPQ         R10, dim+112(FP)
-	JLT          loop0_3
+	JLT          loop1_3
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y8, Y7, Y7
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y7, Y1, Y0
+	VPERM2F128   $0x31, Y7, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y2
-	VADDPS       Y2, Y1, Y3
-	VPERM2F128   $0x20, Y0, Y4, Y1
-	VPERM2F128   $0x31, Y0, Y4, Y2
-	VADDPS       Y2, Y1, Y0
-	VUNPCKLPD    Y0, Y3, Y1
-	VUNPCKHPD    Y0, Y3, Y2
+	VPERM2F128   $0x20, Y2, Y2, Y1
+	VPERM2F128   $0x31, Y2, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VPERM2F128   $0x20, Y5, Y5, Y2
+	VPERM2F128   $0x31, Y5, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y2, Y1, Y0
+	VUNPCKHPD    Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VEXTRACTPS   $0x00, X0, (R8)
+	VMOVLPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x01, X0, (R8)
+	VMOVHPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x02, X0, (R8)
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, SI
+	VEXTRACTF128 $0x01, Y1, X0
+	VMOVLPS      X0, (R8)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
 	JGT          tile3
 	VZEROUPPER
 	RET
@@ -380,23 +567,15 @@ tile4:
 	XORQ       R11, R11
 	PREFETCHT0 4096(R12)(R11*4)
 	VMOVUPS    (R12)(R11*4), Y1
-	VMOVUPS    (R8), Y0
-	VMULPS     Y1, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y2
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y3
-	VMULPS     Y1, Y3, Y4
-	VMOVUPS    (R8)(R10*1), Y3
-	VMULPS     Y1, Y3, Y6
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y2
+	VMULPS     (R8)(R9*2), Y1, Y4
+	VMULPS     (R8)(R10*1), Y1, Y6
 	VMOVUPS    32(R12)(R11*4), Y7
-	VMOVUPS    32(R8), Y1
-	VMULPS     Y7, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y3
-	VMULPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y5
-	VMULPS     Y7, Y5, Y5
-	VMOVUPS    32(R8)(R10*1), Y8
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(R8), Y7, Y1
+	VMULPS     32(R8)(R9*1), Y7, Y3
+	VMULPS     32(R8)(R9*2), Y7, Y5
+	VMULPS     32(R8)(R10*1), Y7, Y7
 	ADDQ       $0x10, R11
 	JMP        done0_4
 
@@ -404,64 +583,116 @@ loop0_4:
 	ADDQ       $0x40, R8
 	PREFETCHT0 4096(R12)(R11*4)
 	VMOVUPS    (R12)(R11*4), Y8
-	VMOVUPS    (R8), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8), Y8, Y9
 	VADDPS     Y9, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8)(R9*1), Y8, Y9
 	VADDPS     Y9, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8)(R9*2), Y8, Y9
 	VADDPS     Y9, Y4, Y4
-	VMOVUPS    (R8)(R10*1), Y9
-	VMULPS     Y8, Y9, Y8
+	VMULPS     (R8)(R10*1), Y8, Y8
 	VADDPS     Y8, Y6, Y6
 	VMOVUPS    32(R12)(R11*4), Y8
-	VMOVUPS    32(R8), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8), Y8, Y9
 	VADDPS     Y9, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8)(R9*1), Y8, Y9
 	VADDPS     Y9, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8)(R9*2), Y8, Y9
 	VADDPS     Y9, Y5, Y5
-	VMOVUPS    32(R8)(R10*1), Y9
-	VMULPS     Y8, Y9, Y8
+	VMULPS     32(R8)(R10*1), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R11
 
 done0_4:
+	CMPQ       R11, dim+112(FP)
+	JLT        loop0_4
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       DX, R12
+	CMPQ       R12, DI
+	CMOVQHI    DI, R12
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R11, R11
+	PREFETCHT0 4096(R12)(R11*4)
+	VMOVUPS    (R12)(R11*4), Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y5
+	VMULPS     (R8)(R9*2), Y3, Y8
+	VMULPS     (R8)(R10*1), Y3, Y10
+	VMOVUPS    32(R12)(R11*4), Y11
+	VMULPS     32(R8), Y11, Y3
+	VMULPS     32(R8)(R9*1), Y11, Y7
+	VMULPS     32(R8)(R9*2), Y11, Y9
+	VMULPS     32(R8)(R10*1), Y11, Y11
+	ADDQ       $0x10, R11
+	JMP        done1_4
+
+loop1_4:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R12)(R11*4)
+	VMOVUPS    (R12)(R11*4), Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y1, Y1
+	VMULPS     (R8)(R9*1), Y12, Y13
+	VADDPS     Y13, Y5, Y5
+	VMULPS     (R8)(R9*2), Y12, Y13
+	VADDPS     Y13, Y8, Y8
+	VMULPS     (R8)(R10*1), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    32(R12)(R11*4), Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y12, Y13
+	VADDPS     Y13, Y7, Y7
+	VMULPS     32(R8)(R9*2), Y12, Y13
+	VADDPS     Y13, Y9, Y9
+	VMULPS     32(R8)(R10*1), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R11
+
+done1_4:
 	CMPQ         R11, dim+112(FP)
-	JLT          loop0_4
+	JLT          loop1_4
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y8, Y1, Y0
+	VPERM2F128   $0x31, Y8, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
+	VPERM2F128   $0x20, Y6, Y2, Y1
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VPERM2F128   $0x20, Y10, Y5, Y2
+	VPERM2F128   $0x31, Y10, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y2, Y1, Y0
+	VUNPCKHPD    Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
 	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VEXTRACTPS   $0x00, X0, (R8)
+	VMOVLPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x01, X0, (R8)
+	VMOVHPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x02, X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X0
+	VMOVLPS      X0, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x03, X0, (R8)
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, SI
+	VMOVHPS      X0, (R8)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
 	JGT          tile4
 	VZEROUPPER
 	RET
@@ -498,6 +729,77 @@ columns1_8:
 	MOVQ    stride+88(FP), BX
 	MOVQ    n+104(FP), SI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, SI
+	JLT     loop1_8odd
+
+loop1_8two:
+	VBROADCASTSS (AX), Y8
+	PREFETCHT0   4096(DX)(CX*4)
+	VMOVUPS      (DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	PREFETCHT0   4160(DX)(CX*4)
+	VMOVUPS      64(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMOVUPS      96(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	PREFETCHT0   4224(DX)(CX*4)
+	VMOVUPS      128(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMOVUPS      160(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	PREFETCHT0   4288(DX)(CX*4)
+	VMOVUPS      192(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMOVUPS      224(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y8
+	PREFETCHT0   4096(DX)(CX*4)
+	VMOVUPS      (DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	PREFETCHT0   4160(DX)(CX*4)
+	VMOVUPS      64(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMOVUPS      96(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	PREFETCHT0   4224(DX)(CX*4)
+	VMOVUPS      128(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMOVUPS      160(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	PREFETCHT0   4288(DX)(CX*4)
+	VMOVUPS      192(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMOVUPS      224(DX)(CX*4), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         BX, DX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
+	JGE          loop1_8two
+
+loop1_8odd:
+	ADDQ $0x02, SI
+	JZ   loop1_8none
 
 loop1_8:
 	VBROADCASTSS (AX), Y8
@@ -533,18 +835,20 @@ loop1_8:
 	ADDQ         $0x04, AX
 	DECQ         SI
 	JNZ          loop1_8
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), DX
-	VMOVUPS      Y0, (AX)(CX*4)
-	VMOVUPS      Y1, 32(AX)(CX*4)
-	VMOVUPS      Y2, 64(AX)(CX*4)
-	VMOVUPS      Y3, 96(AX)(CX*4)
-	VMOVUPS      Y4, 128(AX)(CX*4)
-	VMOVUPS      Y5, 160(AX)(CX*4)
-	VMOVUPS      Y6, 192(AX)(CX*4)
-	VMOVUPS      Y7, 224(AX)(CX*4)
-	ADDQ         $0x40, CX
-	JMP          columns1_8
+
+loop1_8none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), DX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	VMOVUPS Y2, 64(AX)(CX*4)
+	VMOVUPS Y3, 96(AX)(CX*4)
+	VMOVUPS Y4, 128(AX)(CX*4)
+	VMOVUPS Y5, 160(AX)(CX*4)
+	VMOVUPS Y6, 192(AX)(CX*4)
+	VMOVUPS Y7, 224(AX)(CX*4)
+	ADDQ    $0x40, CX
+	JMP     columns1_8
 
 end1_8:
 columns1_2:
@@ -559,6 +863,35 @@ columns1_2:
 	MOVQ    stride+88(FP), BX
 	MOVQ    n+104(FP), SI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, SI
+	JLT     loop1_2odd
+
+loop1_2two:
+	VBROADCASTSS (AX), Y2
+	PREFETCHT0   4096(DX)(CX*4)
+	VMOVUPS      (DX)(CX*4), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y2
+	PREFETCHT0   4096(DX)(CX*4)
+	VMOVUPS      (DX)(CX*4), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMOVUPS      32(DX)(CX*4), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         BX, DX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
+	JGE          loop1_2two
+
+loop1_2odd:
+	ADDQ $0x02, SI
+	JZ   loop1_2none
 
 loop1_2:
 	VBROADCASTSS (AX), Y2
@@ -573,12 +906,14 @@ loop1_2:
 	ADDQ         $0x04, AX
 	DECQ         SI
 	JNZ          loop1_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), DX
-	VMOVUPS      Y0, (AX)(CX*4)
-	VMOVUPS      Y1, 32(AX)(CX*4)
-	ADDQ         $0x10, CX
-	JMP          columns1_2
+
+loop1_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), DX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	ADDQ    $0x10, CX
+	JMP     columns1_2
 
 end1_2:
 	VZEROUPPER
@@ -608,6 +943,67 @@ columns2_4:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop2_4odd
+
+loop2_4two:
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS (AX)(CX*1), Y9
+	PREFETCHT0   4096(BX)(DX*4)
+	VMOVUPS      (BX)(DX*4), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VMOVUPS      32(BX)(DX*4), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	PREFETCHT0   4160(BX)(DX*4)
+	VMOVUPS      64(BX)(DX*4), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VMOVUPS      96(BX)(DX*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y10, Y9, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y9
+	PREFETCHT0   4096(BX)(DX*4)
+	VMOVUPS      (BX)(DX*4), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VMOVUPS      32(BX)(DX*4), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	PREFETCHT0   4160(BX)(DX*4)
+	VMOVUPS      64(BX)(DX*4), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VMOVUPS      96(BX)(DX*4), Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y10, Y9, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop2_4two
+
+loop2_4odd:
+	ADDQ $0x02, DI
+	JZ   loop2_4none
 
 loop2_4:
 	VBROADCASTSS (AX), Y8
@@ -638,19 +1034,21 @@ loop2_4:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop2_4
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	VMOVUPS      Y2, 64(AX)(DX*4)
-	VMOVUPS      Y3, 96(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y4, (AX)(DX*4)
-	VMOVUPS      Y5, 32(AX)(DX*4)
-	VMOVUPS      Y6, 64(AX)(DX*4)
-	VMOVUPS      Y7, 96(AX)(DX*4)
-	ADDQ         $0x20, DX
-	JMP          columns2_4
+
+loop2_4none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	VMOVUPS Y2, 64(AX)(DX*4)
+	VMOVUPS Y3, 96(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y4, (AX)(DX*4)
+	VMOVUPS Y5, 32(AX)(DX*4)
+	VMOVUPS Y6, 64(AX)(DX*4)
+	VMOVUPS Y7, 96(AX)(DX*4)
+	ADDQ    $0x20, DX
+	JMP     columns2_4
 
 end2_4:
 columns2_2:
@@ -668,6 +1066,45 @@ columns2_2:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop2_2odd
+
+loop2_2two:
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	PREFETCHT0   4096(BX)(DX*4)
+	VMOVUPS      (BX)(DX*4), Y6
+	VMULPS       Y6, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      32(BX)(DX*4), Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       Y6, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y4
+	VBROADCASTSS 4(AX)(CX*1), Y5
+	PREFETCHT0   4096(BX)(DX*4)
+	VMOVUPS      (BX)(DX*4), Y6
+	VMULPS       Y6, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      32(BX)(DX*4), Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       Y6, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop2_2two
+
+loop2_2odd:
+	ADDQ $0x02, DI
+	JZ   loop2_2none
 
 loop2_2:
 	VBROADCASTSS (AX), Y4
@@ -687,15 +1124,17 @@ loop2_2:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop2_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y2, (AX)(DX*4)
-	VMOVUPS      Y3, 32(AX)(DX*4)
-	ADDQ         $0x10, DX
-	JMP          columns2_2
+
+loop2_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y2, (AX)(DX*4)
+	VMOVUPS Y3, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	JMP     columns2_2
 
 end2_2:
 	VZEROUPPER
@@ -724,6 +1163,55 @@ columns3_2:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop3_2odd
+
+loop3_2two:
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	PREFETCHT0   4096(BX)(DX*4)
+	VMOVUPS      (BX)(DX*4), Y9
+	VMULPS       Y9, Y6, Y10
+	VADDPS       Y10, Y0, Y0
+	VMULPS       Y9, Y7, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMOVUPS      32(BX)(DX*4), Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       Y9, Y7, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       Y9, Y8, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y6
+	VBROADCASTSS 4(AX)(CX*1), Y7
+	VBROADCASTSS 4(AX)(CX*2), Y8
+	PREFETCHT0   4096(BX)(DX*4)
+	VMOVUPS      (BX)(DX*4), Y9
+	VMULPS       Y9, Y6, Y10
+	VADDPS       Y10, Y0, Y0
+	VMULPS       Y9, Y7, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMOVUPS      32(BX)(DX*4), Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       Y9, Y7, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       Y9, Y8, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop3_2two
+
+loop3_2odd:
+	ADDQ $0x02, DI
+	JZ   loop3_2none
 
 loop3_2:
 	VBROADCASTSS (AX), Y6
@@ -748,18 +1236,20 @@ loop3_2:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop3_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y2, (AX)(DX*4)
-	VMOVUPS      Y3, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y4, (AX)(DX*4)
-	VMOVUPS      Y5, 32(AX)(DX*4)
-	ADDQ         $0x10, DX
-	JMP          columns3_2
+
+loop3_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y2, (AX)(DX*4)
+	VMOVUPS Y3, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y4, (AX)(DX*4)
+	VMOVUPS Y5, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	JMP     columns3_2
 
 end3_2:
 	VZEROUPPER
@@ -792,6 +1282,65 @@ columns4_2:
 	MOVQ    stride+88(FP), DI
 	MOVQ    n+104(FP), R8
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, R8
+	JLT     loop4_2odd
+
+loop4_2two:
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS (AX)(CX*1), Y9
+	VBROADCASTSS (AX)(CX*2), Y10
+	VBROADCASTSS (AX)(DX*1), Y11
+	PREFETCHT0   4096(SI)(BX*4)
+	VMOVUPS      (SI)(BX*4), Y12
+	VMULPS       Y12, Y8, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y12, Y10, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y6, Y6
+	VMOVUPS      32(SI)(BX*4), Y12
+	VMULPS       Y12, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMULPS       Y12, Y9, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y12, Y10, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y12, Y11, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         DI, SI
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y9
+	VBROADCASTSS 4(AX)(CX*2), Y10
+	VBROADCASTSS 4(AX)(DX*1), Y11
+	PREFETCHT0   4096(SI)(BX*4)
+	VMOVUPS      (SI)(BX*4), Y12
+	VMULPS       Y12, Y8, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y12, Y10, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y6, Y6
+	VMOVUPS      32(SI)(BX*4), Y12
+	VMULPS       Y12, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMULPS       Y12, Y9, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y12, Y10, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y12, Y11, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         DI, SI
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, R8
+	JGE          loop4_2two
+
+loop4_2odd:
+	ADDQ $0x02, R8
+	JZ   loop4_2none
 
 loop4_2:
 	VBROADCASTSS (AX), Y8
@@ -821,21 +1370,23 @@ loop4_2:
 	ADDQ         $0x04, AX
 	DECQ         R8
 	JNZ          loop4_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), SI
-	VMOVUPS      Y0, (AX)(BX*4)
-	VMOVUPS      Y1, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y2, (AX)(BX*4)
-	VMOVUPS      Y3, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y4, (AX)(BX*4)
-	VMOVUPS      Y5, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y6, (AX)(BX*4)
-	VMOVUPS      Y7, 32(AX)(BX*4)
-	ADDQ         $0x10, BX
-	JMP          columns4_2
+
+loop4_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), SI
+	VMOVUPS Y0, (AX)(BX*4)
+	VMOVUPS Y1, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y2, (AX)(BX*4)
+	VMOVUPS Y3, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS Y5, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y6, (AX)(BX*4)
+	VMOVUPS Y7, 32(AX)(BX*4)
+	ADDQ    $0x10, BX
+	JMP     columns4_2
 
 end4_2:
 	VZEROUPPER
@@ -885,33 +1436,31 @@ tile1:
 	PREFETCHT0 4096(R9)(R8*2)
 	VPMOVZXWD  (R9)(R8*2), Y0
 	VPSLLD     $0x10, Y0, Y0
+	VMULPS     (DI), Y0, Y0
+	VPMOVZXWD  16(R9)(R8*2), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VMULPS     32(DI), Y1, Y1
 	PREFETCHT0 4096(R10)(R8*2)
 	VPMOVZXWD  (R10)(R8*2), Y2
 	VPSLLD     $0x10, Y2, Y2
+	VMULPS     (DI), Y2, Y2
+	VPMOVZXWD  16(R10)(R8*2), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VMULPS     32(DI), Y3, Y3
 	PREFETCHT0 4096(R11)(R8*2)
 	VPMOVZXWD  (R11)(R8*2), Y4
 	VPSLLD     $0x10, Y4, Y4
-	PREFETCHT0 4096(R12)(R8*2)
-	VPMOVZXWD  (R12)(R8*2), Y1
-	VPSLLD     $0x10, Y1, Y1
-	VMOVUPS    (DI), Y3
-	VMULPS     Y0, Y3, Y0
-	VMULPS     Y2, Y3, Y2
-	VMULPS     Y4, Y3, Y4
-	VMULPS     Y1, Y3, Y6
-	VPMOVZXWD  16(R9)(R8*2), Y1
-	VPSLLD     $0x10, Y1, Y1
-	VPMOVZXWD  16(R10)(R8*2), Y3
-	VPSLLD     $0x10, Y3, Y3
+	VMULPS     (DI), Y4, Y4
 	VPMOVZXWD  16(R11)(R8*2), Y5
 	VPSLLD     $0x10, Y5, Y5
+	VMULPS     32(DI), Y5, Y5
+	PREFETCHT0 4096(R12)(R8*2)
+	VPMOVZXWD  (R12)(R8*2), Y6
+	VPSLLD     $0x10, Y6, Y6
+	VMULPS     (DI), Y6, Y6
 	VPMOVZXWD  16(R12)(R8*2), Y7
 	VPSLLD     $0x10, Y7, Y7
-	VMOVUPS    32(DI), Y8
-	VMULPS     Y1, Y8, Y1
-	VMULPS     Y3, Y8, Y3
-	VMULPS     Y5, Y8, Y5
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(DI), Y7, Y7
 	ADDQ       $0x10, R8
 	JMP        done0_1
 
@@ -920,69 +1469,172 @@ loop0_1:
 	PREFETCHT0 4096(R9)(R8*2)
 	VPMOVZXWD  (R9)(R8*2), Y8
 	VPSLLD     $0x10, Y8, Y8
-	PREFETCHT0 4096(R10)(R8*2)
-	VPMOVZXWD  (R10)(R8*2), Y9
-	VPSLLD     $0x10, Y9, Y9
-	PREFETCHT0 4096(R11)(R8*2)
-	VPMOVZXWD  (R11)(R8*2), Y10
-	VPSLLD     $0x10, Y10, Y10
-	PREFETCHT0 4096(R12)(R8*2)
-	VPMOVZXWD  (R12)(R8*2), Y11
-	VPSLLD     $0x10, Y11, Y11
-	VMOVUPS    (DI), Y12
-	VMULPS     Y8, Y12, Y8
+	VMULPS     (DI), Y8, Y8
 	VADDPS     Y8, Y0, Y0
-	VMULPS     Y9, Y12, Y8
-	VADDPS     Y8, Y2, Y2
-	VMULPS     Y10, Y12, Y8
-	VADDPS     Y8, Y4, Y4
-	VMULPS     Y11, Y12, Y8
-	VADDPS     Y8, Y6, Y6
 	VPMOVZXWD  16(R9)(R8*2), Y8
 	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  16(R10)(R8*2), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VPMOVZXWD  16(R11)(R8*2), Y10
-	VPSLLD     $0x10, Y10, Y10
-	VPMOVZXWD  16(R12)(R8*2), Y11
-	VPSLLD     $0x10, Y11, Y11
-	VMOVUPS    32(DI), Y12
-	VMULPS     Y8, Y12, Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y1, Y1
-	VMULPS     Y9, Y12, Y8
+	PREFETCHT0 4096(R10)(R8*2)
+	VPMOVZXWD  (R10)(R8*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	VPMOVZXWD  16(R10)(R8*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y3, Y3
-	VMULPS     Y10, Y12, Y8
+	PREFETCHT0 4096(R11)(R8*2)
+	VPMOVZXWD  (R11)(R8*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VPMOVZXWD  16(R11)(R8*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y5, Y5
-	VMULPS     Y11, Y12, Y8
+	PREFETCHT0 4096(R12)(R8*2)
+	VPMOVZXWD  (R12)(R8*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VPMOVZXWD  16(R12)(R8*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R8
 
 done0_1:
-	CMPQ         R8, dim+112(FP)
-	JLT          loop0_1
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
-	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
-	MOVQ         AX, DI
-	VMOVUPS      X0, (DI)
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, BX
-	JGT          tile1
+	CMPQ       R8, dim+112(FP)
+	JLT        loop0_1
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       CX, R9
+	CMPQ       R9, SI
+	CMOVQHI    SI, R9
+	ADDQ       DX, CX
+	MOVQ       CX, R10
+	CMPQ       R10, SI
+	CMOVQHI    SI, R10
+	ADDQ       DX, CX
+	MOVQ       CX, R11
+	CMPQ       R11, SI
+	CMOVQHI    SI, R11
+	ADDQ       DX, CX
+	MOVQ       CX, R12
+	CMPQ       R12, SI
+	CMOVQHI    SI, R12
+	ADDQ       DX, CX
+	MOVQ       from_base+32(FP), DI
+	XORQ       R8, R8
+	PREFETCHT0 4096(R9)(R8*2)
+	VPMOVZXWD  (R9)(R8*2), Y1
+	VPSLLD     $0x10, Y1, Y1
+	VMULPS     (DI), Y1, Y1
+	VPMOVZXWD  16(R9)(R8*2), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VMULPS     32(DI), Y3, Y3
+	PREFETCHT0 4096(R10)(R8*2)
+	VPMOVZXWD  (R10)(R8*2), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VMULPS     (DI), Y5, Y5
+	VPMOVZXWD  16(R10)(R8*2), Y7
+	VPSLLD     $0x10, Y7, Y7
+	VMULPS     32(DI), Y7, Y7
+	PREFETCHT0 4096(R11)(R8*2)
+	VPMOVZXWD  (R11)(R8*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     (DI), Y8, Y8
+	VPMOVZXWD  16(R11)(R8*2), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     32(DI), Y9, Y9
+	PREFETCHT0 4096(R12)(R8*2)
+	VPMOVZXWD  (R12)(R8*2), Y10
+	VPSLLD     $0x10, Y10, Y10
+	VMULPS     (DI), Y10, Y10
+	VPMOVZXWD  16(R12)(R8*2), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VMULPS     32(DI), Y11, Y11
+	ADDQ       $0x10, R8
+	JMP        done4_1
+
+loop4_1:
+	ADDQ       $0x40, DI
+	PREFETCHT0 4096(R9)(R8*2)
+	VPMOVZXWD  (R9)(R8*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y1, Y1
+	VPMOVZXWD  16(R9)(R8*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y3, Y3
+	PREFETCHT0 4096(R10)(R8*2)
+	VPMOVZXWD  (R10)(R8*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y5, Y5
+	VPMOVZXWD  16(R10)(R8*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y7, Y7
+	PREFETCHT0 4096(R11)(R8*2)
+	VPMOVZXWD  (R11)(R8*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VPMOVZXWD  16(R11)(R8*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	PREFETCHT0 4096(R12)(R8*2)
+	VPMOVZXWD  (R12)(R8*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VPMOVZXWD  16(R12)(R8*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R8
+
+done4_1:
+	CMPQ       R8, dim+112(FP)
+	JLT        loop4_1
+	VADDPS     Y3, Y1, Y1
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y11, Y10, Y10
+	VPERM2F128 $0x20, Y1, Y0, Y3
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VADDPS     Y0, Y3, Y3
+	VPERM2F128 $0x20, Y5, Y2, Y0
+	VPERM2F128 $0x31, Y5, Y2, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERM2F128 $0x20, Y8, Y4, Y1
+	VPERM2F128 $0x31, Y8, Y4, Y2
+	VADDPS     Y2, Y1, Y1
+	VPERM2F128 $0x20, Y10, Y6, Y2
+	VPERM2F128 $0x31, Y10, Y6, Y4
+	VADDPS     Y4, Y2, Y2
+	VUNPCKLPD  Y0, Y3, Y4
+	VUNPCKHPD  Y0, Y3, Y0
+	VADDPS     Y0, Y4, Y4
+	VUNPCKLPD  Y2, Y1, Y0
+	VUNPCKHPD  Y2, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VSHUFPS    $0x88, Y0, Y4, Y1
+	VSHUFPS    $0xdd, Y0, Y4, Y0
+	VADDPS     Y0, Y1, Y1
+	VXORPS     Y0, Y0, Y0
+	VADDPS     Y0, Y1, Y1
+	MOVQ       AX, DI
+	VMOVUPS    Y1, (DI)
+	ADDQ       $0x20, AX
+	SUBQ       $0x08, BX
+	JGT        tile1
 	VZEROUPPER
 	RET
 
@@ -1011,27 +1663,23 @@ tile2:
 	MOVQ       from_base+32(FP), R8
 	XORQ       R10, R10
 	PREFETCHT0 4096(R11)(R10*2)
-	VPMOVZXWD  (R11)(R10*2), Y4
-	VPSLLD     $0x10, Y4, Y4
-	PREFETCHT0 4096(R12)(R10*2)
-	VPMOVZXWD  (R12)(R10*2), Y1
+	VPMOVZXWD  (R11)(R10*2), Y1
 	VPSLLD     $0x10, Y1, Y1
-	VMOVUPS    (R8), Y2
-	VMULPS     Y4, Y2, Y0
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*1), Y3
-	VMULPS     Y4, Y3, Y4
-	VMULPS     Y1, Y3, Y6
-	VPMOVZXWD  16(R11)(R10*2), Y5
-	VPSLLD     $0x10, Y5, Y5
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y4
+	VPMOVZXWD  16(R11)(R10*2), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VMULPS     32(R8), Y2, Y1
+	VMULPS     32(R8)(R9*1), Y2, Y5
+	PREFETCHT0 4096(R12)(R10*2)
+	VPMOVZXWD  (R12)(R10*2), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VMULPS     (R8), Y3, Y2
+	VMULPS     (R8)(R9*1), Y3, Y6
 	VPMOVZXWD  16(R12)(R10*2), Y7
 	VPSLLD     $0x10, Y7, Y7
-	VMOVUPS    32(R8), Y3
-	VMULPS     Y5, Y3, Y1
-	VMULPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*1), Y8
-	VMULPS     Y5, Y8, Y5
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(R8), Y7, Y3
+	VMULPS     32(R8)(R9*1), Y7, Y7
 	ADDQ       $0x10, R10
 	JMP        done0_2
 
@@ -1040,62 +1688,135 @@ loop0_2:
 	PREFETCHT0 4096(R11)(R10*2)
 	VPMOVZXWD  (R11)(R10*2), Y8
 	VPSLLD     $0x10, Y8, Y8
-	PREFETCHT0 4096(R12)(R10*2)
-	VPMOVZXWD  (R12)(R10*2), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMOVUPS    (R8), Y10
-	VMULPS     Y8, Y10, Y11
-	VADDPS     Y11, Y0, Y0
-	VMULPS     Y9, Y10, Y10
-	VADDPS     Y10, Y2, Y2
-	VMOVUPS    (R8)(R9*1), Y10
-	VMULPS     Y8, Y10, Y8
+	VMULPS     (R8), Y8, Y9
+	VADDPS     Y9, Y0, Y0
+	VMULPS     (R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y4, Y4
-	VMULPS     Y9, Y10, Y8
-	VADDPS     Y8, Y6, Y6
 	VPMOVZXWD  16(R11)(R10*2), Y8
 	VPSLLD     $0x10, Y8, Y8
-	VPMOVZXWD  16(R12)(R10*2), Y9
-	VPSLLD     $0x10, Y9, Y9
-	VMOVUPS    32(R8), Y10
-	VMULPS     Y8, Y10, Y11
-	VADDPS     Y11, Y1, Y1
-	VMULPS     Y9, Y10, Y10
-	VADDPS     Y10, Y3, Y3
-	VMOVUPS    32(R8)(R9*1), Y10
-	VMULPS     Y8, Y10, Y8
+	VMULPS     32(R8), Y8, Y9
+	VADDPS     Y9, Y1, Y1
+	VMULPS     32(R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y5, Y5
-	VMULPS     Y9, Y10, Y8
+	PREFETCHT0 4096(R12)(R10*2)
+	VPMOVZXWD  (R12)(R10*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     (R8), Y8, Y9
+	VADDPS     Y9, Y2, Y2
+	VMULPS     (R8)(R9*1), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VPMOVZXWD  16(R12)(R10*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     32(R8), Y8, Y9
+	VADDPS     Y9, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R10
 
 done0_2:
+	CMPQ       R10, dim+112(FP)
+	JLT        loop0_2
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       DX, R11
+	CMPQ       R11, DI
+	CMOVQHI    DI, R11
+	ADDQ       BX, DX
+	MOVQ       DX, R12
+	CMPQ       R12, DI
+	CMOVQHI    DI, R12
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R10, R10
+	PREFETCHT0 4096(R11)(R10*2)
+	VPMOVZXWD  (R11)(R10*2), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y8
+	VPMOVZXWD  16(R11)(R10*2), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VMULPS     32(R8), Y5, Y3
+	VMULPS     32(R8)(R9*1), Y5, Y9
+	PREFETCHT0 4096(R12)(R10*2)
+	VPMOVZXWD  (R12)(R10*2), Y7
+	VPSLLD     $0x10, Y7, Y7
+	VMULPS     (R8), Y7, Y5
+	VMULPS     (R8)(R9*1), Y7, Y10
+	VPMOVZXWD  16(R12)(R10*2), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VMULPS     32(R8), Y11, Y7
+	VMULPS     32(R8)(R9*1), Y11, Y11
+	ADDQ       $0x10, R10
+	JMP        done2_2
+
+loop2_2:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R11)(R10*2)
+	VPMOVZXWD  (R11)(R10*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y1, Y1
+	VMULPS     (R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VPMOVZXWD  16(R11)(R10*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	PREFETCHT0 4096(R12)(R10*2)
+	VPMOVZXWD  (R12)(R10*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y5, Y5
+	VMULPS     (R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VPMOVZXWD  16(R12)(R10*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y7, Y7
+	VMULPS     32(R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R10
+
+done2_2:
 	CMPQ         R10, dim+112(FP)
-	JLT          loop0_2
+	JLT          loop2_2
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y6, Y2, Y0
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VPERM2F128   $0x20, Y8, Y1, Y2
+	VPERM2F128   $0x31, Y8, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VPERM2F128   $0x20, Y10, Y5, Y1
+	VPERM2F128   $0x31, Y10, Y5, Y4
+	VADDPS       Y4, Y1, Y1
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y1, Y2, Y0
+	VUNPCKHPD    Y1, Y2, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
 	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VMOVLPS      X0, (R8)
+	VMOVUPS      X1, (R8)
 	ADDQ         CX, R8
-	VMOVHPS      X0, (R8)
-	ADDQ         $0x08, AX
-	SUBQ         $0x02, SI
+	VEXTRACTF128 $0x01, Y1, (R8)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, SI
 	JGT          tile2
 	VZEROUPPER
 	RET
@@ -1123,20 +1844,14 @@ tile3:
 	PREFETCHT0 4096(R11)(R10*2)
 	VPMOVZXWD  (R11)(R10*2), Y1
 	VPSLLD     $0x10, Y1, Y1
-	VMOVUPS    (R8), Y0
-	VMULPS     Y1, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y2
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y3
-	VMULPS     Y1, Y3, Y4
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y2
+	VMULPS     (R8)(R9*2), Y1, Y4
 	VPMOVZXWD  16(R11)(R10*2), Y5
 	VPSLLD     $0x10, Y5, Y5
-	VMOVUPS    32(R8), Y1
-	VMULPS     Y5, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y3
-	VMULPS     Y5, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y6
-	VMULPS     Y5, Y6, Y5
+	VMULPS     32(R8), Y5, Y1
+	VMULPS     32(R8)(R9*1), Y5, Y3
+	VMULPS     32(R8)(R9*2), Y5, Y5
 	ADDQ       $0x10, R10
 	JMP        done0_3
 
@@ -1145,56 +1860,107 @@ loop0_3:
 	PREFETCHT0 4096(R11)(R10*2)
 	VPMOVZXWD  (R11)(R10*2), Y6
 	VPSLLD     $0x10, Y6, Y6
-	VMOVUPS    (R8), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     (R8), Y6, Y7
 	VADDPS     Y7, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     (R8)(R9*1), Y6, Y7
 	VADDPS     Y7, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y7
-	VMULPS     Y6, Y7, Y6
+	VMULPS     (R8)(R9*2), Y6, Y6
 	VADDPS     Y6, Y4, Y4
 	VPMOVZXWD  16(R11)(R10*2), Y6
 	VPSLLD     $0x10, Y6, Y6
-	VMOVUPS    32(R8), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     32(R8), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     32(R8)(R9*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y7
-	VMULPS     Y6, Y7, Y6
+	VMULPS     32(R8)(R9*2), Y6, Y6
 	VADDPS     Y6, Y5, Y5
 	ADDQ       $0x10, R10
 
 done0_3:
+	CMPQ       R10, dim+112(FP)
+	JLT        loop0_3
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	MOVQ       DX, R11
+	CMPQ       R11, DI
+	CMOVQHI    DI, R11
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R10, R10
+	PREFETCHT0 4096(R11)(R10*2)
+	VPMOVZXWD  (R11)(R10*2), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y5
+	VMULPS     (R8)(R9*2), Y3, Y7
+	VPMOVZXWD  16(R11)(R10*2), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VMULPS     32(R8), Y8, Y3
+	VMULPS     32(R8)(R9*1), Y8, Y6
+	VMULPS     32(R8)(R9*2), Y8, Y8
+	ADDQ       $0x10, R10
+	JMP        done1_3
+
+loop1_3:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R11)(R10*2)
+	VPMOVZXWD  (R11)(R10*2), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     (R8), Y9, Y10
+	VADDPS     Y10, Y1, Y1
+	VMULPS     (R8)(R9*1), Y9, Y10
+	VADDPS     Y10, Y5, Y5
+	VMULPS     (R8)(R9*2), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VPMOVZXWD  16(R11)(R10*2), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     32(R8), Y9, Y10
+	VADDPS     Y10, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y9, Y10
+	VADDPS     Y10, Y6, Y6
+	VMULPS     32(R8)(R9*2), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	ADDQ       $0x10, R10
+
+done1_3:
 	CMPQ         R10, dim+112(FP)
-	JLT          loop0_3
+	JLT          loop1_3
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y8, Y7, Y7
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y7, Y1, Y0
+	VPERM2F128   $0x31, Y7, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y2
-	VADDPS       Y2, Y1, Y3
-	VPERM2F128   $0x20, Y0, Y4, Y1
-	VPERM2F128   $0x31, Y0, Y4, Y2
-	VADDPS       Y2, Y1, Y0
-	VUNPCKLPD    Y0, Y3, Y1
-	VUNPCKHPD    Y0, Y3, Y2
+	VPERM2F128   $0x20, Y2, Y2, Y1
+	VPERM2F128   $0x31, Y2, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VPERM2F128   $0x20, Y5, Y5, Y2
+	VPERM2F128   $0x31, Y5, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y2, Y1, Y0
+	VUNPCKHPD    Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VEXTRACTPS   $0x00, X0, (R8)
+	VMOVLPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x01, X0, (R8)
+	VMOVHPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x02, X0, (R8)
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, SI
+	VEXTRACTF128 $0x01, Y1, X0
+	VMOVLPS      X0, (R8)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
 	JGT          tile3
 	VZEROUPPER
 	RET
@@ -1223,24 +1989,16 @@ tile4:
 	PREFETCHT0 4096(R12)(R11*2)
 	VPMOVZXWD  (R12)(R11*2), Y1
 	VPSLLD     $0x10, Y1, Y1
-	VMOVUPS    (R8), Y0
-	VMULPS     Y1, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y2
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y3
-	VMULPS     Y1, Y3, Y4
-	VMOVUPS    (R8)(R10*1), Y3
-	VMULPS     Y1, Y3, Y6
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y2
+	VMULPS     (R8)(R9*2), Y1, Y4
+	VMULPS     (R8)(R10*1), Y1, Y6
 	VPMOVZXWD  16(R12)(R11*2), Y7
 	VPSLLD     $0x10, Y7, Y7
-	VMOVUPS    32(R8), Y1
-	VMULPS     Y7, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y3
-	VMULPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y5
-	VMULPS     Y7, Y5, Y5
-	VMOVUPS    32(R8)(R10*1), Y8
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(R8), Y7, Y1
+	VMULPS     32(R8)(R9*1), Y7, Y3
+	VMULPS     32(R8)(R9*2), Y7, Y5
+	VMULPS     32(R8)(R10*1), Y7, Y7
 	ADDQ       $0x10, R11
 	JMP        done0_4
 
@@ -1249,65 +2007,121 @@ loop0_4:
 	PREFETCHT0 4096(R12)(R11*2)
 	VPMOVZXWD  (R12)(R11*2), Y8
 	VPSLLD     $0x10, Y8, Y8
-	VMOVUPS    (R8), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8), Y8, Y9
 	VADDPS     Y9, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8)(R9*1), Y8, Y9
 	VADDPS     Y9, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8)(R9*2), Y8, Y9
 	VADDPS     Y9, Y4, Y4
-	VMOVUPS    (R8)(R10*1), Y9
-	VMULPS     Y8, Y9, Y8
+	VMULPS     (R8)(R10*1), Y8, Y8
 	VADDPS     Y8, Y6, Y6
 	VPMOVZXWD  16(R12)(R11*2), Y8
 	VPSLLD     $0x10, Y8, Y8
-	VMOVUPS    32(R8), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8), Y8, Y9
 	VADDPS     Y9, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8)(R9*1), Y8, Y9
 	VADDPS     Y9, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8)(R9*2), Y8, Y9
 	VADDPS     Y9, Y5, Y5
-	VMOVUPS    32(R8)(R10*1), Y9
-	VMULPS     Y8, Y9, Y8
+	VMULPS     32(R8)(R10*1), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R11
 
 done0_4:
+	CMPQ       R11, dim+112(FP)
+	JLT        loop0_4
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       DX, R12
+	CMPQ       R12, DI
+	CMOVQHI    DI, R12
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R11, R11
+	PREFETCHT0 4096(R12)(R11*2)
+	VPMOVZXWD  (R12)(R11*2), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y5
+	VMULPS     (R8)(R9*2), Y3, Y8
+	VMULPS     (R8)(R10*1), Y3, Y10
+	VPMOVZXWD  16(R12)(R11*2), Y11
+	VPSLLD     $0x10, Y11, Y11
+	VMULPS     32(R8), Y11, Y3
+	VMULPS     32(R8)(R9*1), Y11, Y7
+	VMULPS     32(R8)(R9*2), Y11, Y9
+	VMULPS     32(R8)(R10*1), Y11, Y11
+	ADDQ       $0x10, R11
+	JMP        done1_4
+
+loop1_4:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R12)(R11*2)
+	VPMOVZXWD  (R12)(R11*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y1, Y1
+	VMULPS     (R8)(R9*1), Y12, Y13
+	VADDPS     Y13, Y5, Y5
+	VMULPS     (R8)(R9*2), Y12, Y13
+	VADDPS     Y13, Y8, Y8
+	VMULPS     (R8)(R10*1), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VPMOVZXWD  16(R12)(R11*2), Y12
+	VPSLLD     $0x10, Y12, Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y12, Y13
+	VADDPS     Y13, Y7, Y7
+	VMULPS     32(R8)(R9*2), Y12, Y13
+	VADDPS     Y13, Y9, Y9
+	VMULPS     32(R8)(R10*1), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R11
+
+done1_4:
 	CMPQ         R11, dim+112(FP)
-	JLT          loop0_4
+	JLT          loop1_4
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y8, Y1, Y0
+	VPERM2F128   $0x31, Y8, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
+	VPERM2F128   $0x20, Y6, Y2, Y1
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VPERM2F128   $0x20, Y10, Y5, Y2
+	VPERM2F128   $0x31, Y10, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y2, Y1, Y0
+	VUNPCKHPD    Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
 	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VEXTRACTPS   $0x00, X0, (R8)
+	VMOVLPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x01, X0, (R8)
+	VMOVHPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x02, X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X0
+	VMOVLPS      X0, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x03, X0, (R8)
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, SI
+	VMOVHPS      X0, (R8)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
 	JGT          tile4
 	VZEROUPPER
 	RET
@@ -1344,6 +2158,89 @@ columns1_8:
 	MOVQ    stride+88(FP), BX
 	MOVQ    n+104(FP), SI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, SI
+	JLT     loop1_8odd
+
+loop1_8two:
+	VBROADCASTSS (AX), Y8
+	PREFETCHT0   4096(DX)(CX*2)
+	VPMOVZXWD    (DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXWD    16(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXWD    32(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXWD    48(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	PREFETCHT0   4160(DX)(CX*2)
+	VPMOVZXWD    64(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXWD    80(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXWD    96(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXWD    112(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y8
+	PREFETCHT0   4096(DX)(CX*2)
+	VPMOVZXWD    (DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVZXWD    16(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVZXWD    32(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVZXWD    48(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	PREFETCHT0   4160(DX)(CX*2)
+	VPMOVZXWD    64(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXWD    80(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVZXWD    96(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVZXWD    112(DX)(CX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         BX, DX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
+	JGE          loop1_8two
+
+loop1_8odd:
+	ADDQ $0x02, SI
+	JZ   loop1_8none
 
 loop1_8:
 	VBROADCASTSS (AX), Y8
@@ -1385,18 +2282,20 @@ loop1_8:
 	ADDQ         $0x04, AX
 	DECQ         SI
 	JNZ          loop1_8
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), DX
-	VMOVUPS      Y0, (AX)(CX*4)
-	VMOVUPS      Y1, 32(AX)(CX*4)
-	VMOVUPS      Y2, 64(AX)(CX*4)
-	VMOVUPS      Y3, 96(AX)(CX*4)
-	VMOVUPS      Y4, 128(AX)(CX*4)
-	VMOVUPS      Y5, 160(AX)(CX*4)
-	VMOVUPS      Y6, 192(AX)(CX*4)
-	VMOVUPS      Y7, 224(AX)(CX*4)
-	ADDQ         $0x40, CX
-	JMP          columns1_8
+
+loop1_8none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), DX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	VMOVUPS Y2, 64(AX)(CX*4)
+	VMOVUPS Y3, 96(AX)(CX*4)
+	VMOVUPS Y4, 128(AX)(CX*4)
+	VMOVUPS Y5, 160(AX)(CX*4)
+	VMOVUPS Y6, 192(AX)(CX*4)
+	VMOVUPS Y7, 224(AX)(CX*4)
+	ADDQ    $0x40, CX
+	JMP     columns1_8
 
 end1_8:
 columns1_2:
@@ -1411,6 +2310,39 @@ columns1_2:
 	MOVQ    stride+88(FP), BX
 	MOVQ    n+104(FP), SI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, SI
+	JLT     loop1_2odd
+
+loop1_2two:
+	VBROADCASTSS (AX), Y2
+	PREFETCHT0   4096(DX)(CX*2)
+	VPMOVZXWD    (DX)(CX*2), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(DX)(CX*2), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y2
+	PREFETCHT0   4096(DX)(CX*2)
+	VPMOVZXWD    (DX)(CX*2), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVZXWD    16(DX)(CX*2), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         BX, DX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
+	JGE          loop1_2two
+
+loop1_2odd:
+	ADDQ $0x02, SI
+	JZ   loop1_2none
 
 loop1_2:
 	VBROADCASTSS (AX), Y2
@@ -1427,12 +2359,14 @@ loop1_2:
 	ADDQ         $0x04, AX
 	DECQ         SI
 	JNZ          loop1_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), DX
-	VMOVUPS      Y0, (AX)(CX*4)
-	VMOVUPS      Y1, 32(AX)(CX*4)
-	ADDQ         $0x10, CX
-	JMP          columns1_2
+
+loop1_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), DX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	ADDQ    $0x10, CX
+	JMP     columns1_2
 
 end1_2:
 	VZEROUPPER
@@ -1462,6 +2396,73 @@ columns2_4:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop2_4odd
+
+loop2_4two:
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS (AX)(CX*1), Y9
+	PREFETCHT0   4096(BX)(DX*2)
+	VPMOVZXWD    (BX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXWD    16(BX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXWD    32(BX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXWD    48(BX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y10, Y9, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y9
+	PREFETCHT0   4096(BX)(DX*2)
+	VPMOVZXWD    (BX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVZXWD    16(BX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXWD    32(BX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXWD    48(BX)(DX*2), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y10, Y9, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop2_4two
+
+loop2_4odd:
+	ADDQ $0x02, DI
+	JZ   loop2_4none
 
 loop2_4:
 	VBROADCASTSS (AX), Y8
@@ -1495,19 +2496,21 @@ loop2_4:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop2_4
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	VMOVUPS      Y2, 64(AX)(DX*4)
-	VMOVUPS      Y3, 96(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y4, (AX)(DX*4)
-	VMOVUPS      Y5, 32(AX)(DX*4)
-	VMOVUPS      Y6, 64(AX)(DX*4)
-	VMOVUPS      Y7, 96(AX)(DX*4)
-	ADDQ         $0x20, DX
-	JMP          columns2_4
+
+loop2_4none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	VMOVUPS Y2, 64(AX)(DX*4)
+	VMOVUPS Y3, 96(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y4, (AX)(DX*4)
+	VMOVUPS Y5, 32(AX)(DX*4)
+	VMOVUPS Y6, 64(AX)(DX*4)
+	VMOVUPS Y7, 96(AX)(DX*4)
+	ADDQ    $0x20, DX
+	JMP     columns2_4
 
 end2_4:
 columns2_2:
@@ -1525,6 +2528,49 @@ columns2_2:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop2_2odd
+
+loop2_2two:
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	PREFETCHT0   4096(BX)(DX*2)
+	VPMOVZXWD    (BX)(DX*2), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXWD    16(BX)(DX*2), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       Y6, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y4
+	VBROADCASTSS 4(AX)(CX*1), Y5
+	PREFETCHT0   4096(BX)(DX*2)
+	VPMOVZXWD    (BX)(DX*2), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXWD    16(BX)(DX*2), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       Y6, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop2_2two
+
+loop2_2odd:
+	ADDQ $0x02, DI
+	JZ   loop2_2none
 
 loop2_2:
 	VBROADCASTSS (AX), Y4
@@ -1546,15 +2592,17 @@ loop2_2:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop2_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y2, (AX)(DX*4)
-	VMOVUPS      Y3, 32(AX)(DX*4)
-	ADDQ         $0x10, DX
-	JMP          columns2_2
+
+loop2_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y2, (AX)(DX*4)
+	VMOVUPS Y3, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	JMP     columns2_2
 
 end2_2:
 	VZEROUPPER
@@ -1583,6 +2631,59 @@ columns3_2:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop3_2odd
+
+loop3_2two:
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	PREFETCHT0   4096(BX)(DX*2)
+	VPMOVZXWD    (BX)(DX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y6, Y10
+	VADDPS       Y10, Y0, Y0
+	VMULPS       Y9, Y7, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXWD    16(BX)(DX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       Y9, Y7, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       Y9, Y8, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y6
+	VBROADCASTSS 4(AX)(CX*1), Y7
+	VBROADCASTSS 4(AX)(CX*2), Y8
+	PREFETCHT0   4096(BX)(DX*2)
+	VPMOVZXWD    (BX)(DX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y6, Y10
+	VADDPS       Y10, Y0, Y0
+	VMULPS       Y9, Y7, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVZXWD    16(BX)(DX*2), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       Y9, Y7, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       Y9, Y8, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop3_2two
+
+loop3_2odd:
+	ADDQ $0x02, DI
+	JZ   loop3_2none
 
 loop3_2:
 	VBROADCASTSS (AX), Y6
@@ -1609,18 +2710,20 @@ loop3_2:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop3_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y2, (AX)(DX*4)
-	VMOVUPS      Y3, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y4, (AX)(DX*4)
-	VMOVUPS      Y5, 32(AX)(DX*4)
-	ADDQ         $0x10, DX
-	JMP          columns3_2
+
+loop3_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y2, (AX)(DX*4)
+	VMOVUPS Y3, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y4, (AX)(DX*4)
+	VMOVUPS Y5, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	JMP     columns3_2
 
 end3_2:
 	VZEROUPPER
@@ -1653,6 +2756,69 @@ columns4_2:
 	MOVQ    stride+88(FP), DI
 	MOVQ    n+104(FP), R8
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, R8
+	JLT     loop4_2odd
+
+loop4_2two:
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS (AX)(CX*1), Y9
+	VBROADCASTSS (AX)(CX*2), Y10
+	VBROADCASTSS (AX)(DX*1), Y11
+	PREFETCHT0   4096(SI)(BX*2)
+	VPMOVZXWD    (SI)(BX*2), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VMULPS       Y12, Y8, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y12, Y10, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y6, Y6
+	VPMOVZXWD    16(SI)(BX*2), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VMULPS       Y12, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMULPS       Y12, Y9, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y12, Y10, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y12, Y11, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         DI, SI
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y9
+	VBROADCASTSS 4(AX)(CX*2), Y10
+	VBROADCASTSS 4(AX)(DX*1), Y11
+	PREFETCHT0   4096(SI)(BX*2)
+	VPMOVZXWD    (SI)(BX*2), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VMULPS       Y12, Y8, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y12, Y10, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y6, Y6
+	VPMOVZXWD    16(SI)(BX*2), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VMULPS       Y12, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMULPS       Y12, Y9, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y12, Y10, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y12, Y11, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         DI, SI
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, R8
+	JGE          loop4_2two
+
+loop4_2odd:
+	ADDQ $0x02, R8
+	JZ   loop4_2none
 
 loop4_2:
 	VBROADCASTSS (AX), Y8
@@ -1684,21 +2850,23 @@ loop4_2:
 	ADDQ         $0x04, AX
 	DECQ         R8
 	JNZ          loop4_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), SI
-	VMOVUPS      Y0, (AX)(BX*4)
-	VMOVUPS      Y1, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y2, (AX)(BX*4)
-	VMOVUPS      Y3, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y4, (AX)(BX*4)
-	VMOVUPS      Y5, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y6, (AX)(BX*4)
-	VMOVUPS      Y7, 32(AX)(BX*4)
-	ADDQ         $0x10, BX
-	JMP          columns4_2
+
+loop4_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), SI
+	VMOVUPS Y0, (AX)(BX*4)
+	VMOVUPS Y1, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y2, (AX)(BX*4)
+	VMOVUPS Y3, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS Y5, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y6, (AX)(BX*4)
+	VMOVUPS Y7, 32(AX)(BX*4)
+	ADDQ    $0x10, BX
+	JMP     columns4_2
 
 end4_2:
 	VZEROUPPER
@@ -1747,26 +2915,24 @@ tile1:
 	XORQ       R8, R8
 	PREFETCHT0 4096(R9)(R8*2)
 	VCVTPH2PS  (R9)(R8*2), Y0
+	VMULPS     (DI), Y0, Y0
+	VCVTPH2PS  16(R9)(R8*2), Y1
+	VMULPS     32(DI), Y1, Y1
 	PREFETCHT0 4096(R10)(R8*2)
 	VCVTPH2PS  (R10)(R8*2), Y2
+	VMULPS     (DI), Y2, Y2
+	VCVTPH2PS  16(R10)(R8*2), Y3
+	VMULPS     32(DI), Y3, Y3
 	PREFETCHT0 4096(R11)(R8*2)
 	VCVTPH2PS  (R11)(R8*2), Y4
-	PREFETCHT0 4096(R12)(R8*2)
-	VCVTPH2PS  (R12)(R8*2), Y1
-	VMOVUPS    (DI), Y3
-	VMULPS     Y0, Y3, Y0
-	VMULPS     Y2, Y3, Y2
-	VMULPS     Y4, Y3, Y4
-	VMULPS     Y1, Y3, Y6
-	VCVTPH2PS  16(R9)(R8*2), Y1
-	VCVTPH2PS  16(R10)(R8*2), Y3
+	VMULPS     (DI), Y4, Y4
 	VCVTPH2PS  16(R11)(R8*2), Y5
+	VMULPS     32(DI), Y5, Y5
+	PREFETCHT0 4096(R12)(R8*2)
+	VCVTPH2PS  (R12)(R8*2), Y6
+	VMULPS     (DI), Y6, Y6
 	VCVTPH2PS  16(R12)(R8*2), Y7
-	VMOVUPS    32(DI), Y8
-	VMULPS     Y1, Y8, Y1
-	VMULPS     Y3, Y8, Y3
-	VMULPS     Y5, Y8, Y5
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(DI), Y7, Y7
 	ADDQ       $0x10, R8
 	JMP        done0_1
 
@@ -1774,62 +2940,149 @@ loop0_1:
 	ADDQ       $0x40, DI
 	PREFETCHT0 4096(R9)(R8*2)
 	VCVTPH2PS  (R9)(R8*2), Y8
-	PREFETCHT0 4096(R10)(R8*2)
-	VCVTPH2PS  (R10)(R8*2), Y9
-	PREFETCHT0 4096(R11)(R8*2)
-	VCVTPH2PS  (R11)(R8*2), Y10
-	PREFETCHT0 4096(R12)(R8*2)
-	VCVTPH2PS  (R12)(R8*2), Y11
-	VMOVUPS    (DI), Y12
-	VMULPS     Y8, Y12, Y8
+	VMULPS     (DI), Y8, Y8
 	VADDPS     Y8, Y0, Y0
-	VMULPS     Y9, Y12, Y8
-	VADDPS     Y8, Y2, Y2
-	VMULPS     Y10, Y12, Y8
-	VADDPS     Y8, Y4, Y4
-	VMULPS     Y11, Y12, Y8
-	VADDPS     Y8, Y6, Y6
 	VCVTPH2PS  16(R9)(R8*2), Y8
-	VCVTPH2PS  16(R10)(R8*2), Y9
-	VCVTPH2PS  16(R11)(R8*2), Y10
-	VCVTPH2PS  16(R12)(R8*2), Y11
-	VMOVUPS    32(DI), Y12
-	VMULPS     Y8, Y12, Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y1, Y1
-	VMULPS     Y9, Y12, Y8
+	PREFETCHT0 4096(R10)(R8*2)
+	VCVTPH2PS  (R10)(R8*2), Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	VCVTPH2PS  16(R10)(R8*2), Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y3, Y3
-	VMULPS     Y10, Y12, Y8
+	PREFETCHT0 4096(R11)(R8*2)
+	VCVTPH2PS  (R11)(R8*2), Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	VCVTPH2PS  16(R11)(R8*2), Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y5, Y5
-	VMULPS     Y11, Y12, Y8
+	PREFETCHT0 4096(R12)(R8*2)
+	VCVTPH2PS  (R12)(R8*2), Y8
+	VMULPS     (DI), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VCVTPH2PS  16(R12)(R8*2), Y8
+	VMULPS     32(DI), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R8
 
 done0_1:
-	CMPQ         R8, dim+112(FP)
-	JLT          loop0_1
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
-	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
-	MOVQ         AX, DI
-	VMOVUPS      X0, (DI)
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, BX
-	JGT          tile1
+	CMPQ       R8, dim+112(FP)
+	JLT        loop0_1
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       CX, R9
+	CMPQ       R9, SI
+	CMOVQHI    SI, R9
+	ADDQ       DX, CX
+	MOVQ       CX, R10
+	CMPQ       R10, SI
+	CMOVQHI    SI, R10
+	ADDQ       DX, CX
+	MOVQ       CX, R11
+	CMPQ       R11, SI
+	CMOVQHI    SI, R11
+	ADDQ       DX, CX
+	MOVQ       CX, R12
+	CMPQ       R12, SI
+	CMOVQHI    SI, R12
+	ADDQ       DX, CX
+	MOVQ       from_base+32(FP), DI
+	XORQ       R8, R8
+	PREFETCHT0 4096(R9)(R8*2)
+	VCVTPH2PS  (R9)(R8*2), Y1
+	VMULPS     (DI), Y1, Y1
+	VCVTPH2PS  16(R9)(R8*2), Y3
+	VMULPS     32(DI), Y3, Y3
+	PREFETCHT0 4096(R10)(R8*2)
+	VCVTPH2PS  (R10)(R8*2), Y5
+	VMULPS     (DI), Y5, Y5
+	VCVTPH2PS  16(R10)(R8*2), Y7
+	VMULPS     32(DI), Y7, Y7
+	PREFETCHT0 4096(R11)(R8*2)
+	VCVTPH2PS  (R11)(R8*2), Y8
+	VMULPS     (DI), Y8, Y8
+	VCVTPH2PS  16(R11)(R8*2), Y9
+	VMULPS     32(DI), Y9, Y9
+	PREFETCHT0 4096(R12)(R8*2)
+	VCVTPH2PS  (R12)(R8*2), Y10
+	VMULPS     (DI), Y10, Y10
+	VCVTPH2PS  16(R12)(R8*2), Y11
+	VMULPS     32(DI), Y11, Y11
+	ADDQ       $0x10, R8
+	JMP        done4_1
+
+loop4_1:
+	ADDQ       $0x40, DI
+	PREFETCHT0 4096(R9)(R8*2)
+	VCVTPH2PS  (R9)(R8*2), Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y1, Y1
+	VCVTPH2PS  16(R9)(R8*2), Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y3, Y3
+	PREFETCHT0 4096(R10)(R8*2)
+	VCVTPH2PS  (R10)(R8*2), Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y5, Y5
+	VCVTPH2PS  16(R10)(R8*2), Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y7, Y7
+	PREFETCHT0 4096(R11)(R8*2)
+	VCVTPH2PS  (R11)(R8*2), Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VCVTPH2PS  16(R11)(R8*2), Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	PREFETCHT0 4096(R12)(R8*2)
+	VCVTPH2PS  (R12)(R8*2), Y12
+	VMULPS     (DI), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VCVTPH2PS  16(R12)(R8*2), Y12
+	VMULPS     32(DI), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R8
+
+done4_1:
+	CMPQ       R8, dim+112(FP)
+	JLT        loop4_1
+	VADDPS     Y3, Y1, Y1
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y11, Y10, Y10
+	VPERM2F128 $0x20, Y1, Y0, Y3
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VADDPS     Y0, Y3, Y3
+	VPERM2F128 $0x20, Y5, Y2, Y0
+	VPERM2F128 $0x31, Y5, Y2, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERM2F128 $0x20, Y8, Y4, Y1
+	VPERM2F128 $0x31, Y8, Y4, Y2
+	VADDPS     Y2, Y1, Y1
+	VPERM2F128 $0x20, Y10, Y6, Y2
+	VPERM2F128 $0x31, Y10, Y6, Y4
+	VADDPS     Y4, Y2, Y2
+	VUNPCKLPD  Y0, Y3, Y4
+	VUNPCKHPD  Y0, Y3, Y0
+	VADDPS     Y0, Y4, Y4
+	VUNPCKLPD  Y2, Y1, Y0
+	VUNPCKHPD  Y2, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VSHUFPS    $0x88, Y0, Y4, Y1
+	VSHUFPS    $0xdd, Y0, Y4, Y0
+	VADDPS     Y0, Y1, Y1
+	VXORPS     Y0, Y0, Y0
+	VADDPS     Y0, Y1, Y1
+	MOVQ       AX, DI
+	VMOVUPS    Y1, (DI)
+	ADDQ       $0x20, AX
+	SUBQ       $0x08, BX
+	JGT        tile1
 	VZEROUPPER
 	RET
 
@@ -1858,23 +3111,19 @@ tile2:
 	MOVQ       from_base+32(FP), R8
 	XORQ       R10, R10
 	PREFETCHT0 4096(R11)(R10*2)
-	VCVTPH2PS  (R11)(R10*2), Y4
+	VCVTPH2PS  (R11)(R10*2), Y1
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y4
+	VCVTPH2PS  16(R11)(R10*2), Y2
+	VMULPS     32(R8), Y2, Y1
+	VMULPS     32(R8)(R9*1), Y2, Y5
 	PREFETCHT0 4096(R12)(R10*2)
-	VCVTPH2PS  (R12)(R10*2), Y1
-	VMOVUPS    (R8), Y2
-	VMULPS     Y4, Y2, Y0
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*1), Y3
-	VMULPS     Y4, Y3, Y4
-	VMULPS     Y1, Y3, Y6
-	VCVTPH2PS  16(R11)(R10*2), Y5
+	VCVTPH2PS  (R12)(R10*2), Y3
+	VMULPS     (R8), Y3, Y2
+	VMULPS     (R8)(R9*1), Y3, Y6
 	VCVTPH2PS  16(R12)(R10*2), Y7
-	VMOVUPS    32(R8), Y3
-	VMULPS     Y5, Y3, Y1
-	VMULPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*1), Y8
-	VMULPS     Y5, Y8, Y5
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(R8), Y7, Y3
+	VMULPS     32(R8)(R9*1), Y7, Y7
 	ADDQ       $0x10, R10
 	JMP        done0_2
 
@@ -1882,59 +3131,124 @@ loop0_2:
 	ADDQ       $0x40, R8
 	PREFETCHT0 4096(R11)(R10*2)
 	VCVTPH2PS  (R11)(R10*2), Y8
-	PREFETCHT0 4096(R12)(R10*2)
-	VCVTPH2PS  (R12)(R10*2), Y9
-	VMOVUPS    (R8), Y10
-	VMULPS     Y8, Y10, Y11
-	VADDPS     Y11, Y0, Y0
-	VMULPS     Y9, Y10, Y10
-	VADDPS     Y10, Y2, Y2
-	VMOVUPS    (R8)(R9*1), Y10
-	VMULPS     Y8, Y10, Y8
+	VMULPS     (R8), Y8, Y9
+	VADDPS     Y9, Y0, Y0
+	VMULPS     (R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y4, Y4
-	VMULPS     Y9, Y10, Y8
-	VADDPS     Y8, Y6, Y6
 	VCVTPH2PS  16(R11)(R10*2), Y8
-	VCVTPH2PS  16(R12)(R10*2), Y9
-	VMOVUPS    32(R8), Y10
-	VMULPS     Y8, Y10, Y11
-	VADDPS     Y11, Y1, Y1
-	VMULPS     Y9, Y10, Y10
-	VADDPS     Y10, Y3, Y3
-	VMOVUPS    32(R8)(R9*1), Y10
-	VMULPS     Y8, Y10, Y8
+	VMULPS     32(R8), Y8, Y9
+	VADDPS     Y9, Y1, Y1
+	VMULPS     32(R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y5, Y5
-	VMULPS     Y9, Y10, Y8
+	PREFETCHT0 4096(R12)(R10*2)
+	VCVTPH2PS  (R12)(R10*2), Y8
+	VMULPS     (R8), Y8, Y9
+	VADDPS     Y9, Y2, Y2
+	VMULPS     (R8)(R9*1), Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VCVTPH2PS  16(R12)(R10*2), Y8
+	VMULPS     32(R8), Y8, Y9
+	VADDPS     Y9, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R10
 
 done0_2:
+	CMPQ       R10, dim+112(FP)
+	JLT        loop0_2
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       DX, R11
+	CMPQ       R11, DI
+	CMOVQHI    DI, R11
+	ADDQ       BX, DX
+	MOVQ       DX, R12
+	CMPQ       R12, DI
+	CMOVQHI    DI, R12
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R10, R10
+	PREFETCHT0 4096(R11)(R10*2)
+	VCVTPH2PS  (R11)(R10*2), Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y8
+	VCVTPH2PS  16(R11)(R10*2), Y5
+	VMULPS     32(R8), Y5, Y3
+	VMULPS     32(R8)(R9*1), Y5, Y9
+	PREFETCHT0 4096(R12)(R10*2)
+	VCVTPH2PS  (R12)(R10*2), Y7
+	VMULPS     (R8), Y7, Y5
+	VMULPS     (R8)(R9*1), Y7, Y10
+	VCVTPH2PS  16(R12)(R10*2), Y11
+	VMULPS     32(R8), Y11, Y7
+	VMULPS     32(R8)(R9*1), Y11, Y11
+	ADDQ       $0x10, R10
+	JMP        done2_2
+
+loop2_2:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R11)(R10*2)
+	VCVTPH2PS  (R11)(R10*2), Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y1, Y1
+	VMULPS     (R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y8, Y8
+	VCVTPH2PS  16(R11)(R10*2), Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y9, Y9
+	PREFETCHT0 4096(R12)(R10*2)
+	VCVTPH2PS  (R12)(R10*2), Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y5, Y5
+	VMULPS     (R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VCVTPH2PS  16(R12)(R10*2), Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y7, Y7
+	VMULPS     32(R8)(R9*1), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R10
+
+done2_2:
 	CMPQ         R10, dim+112(FP)
-	JLT          loop0_2
+	JLT          loop2_2
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y6, Y2, Y0
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VPERM2F128   $0x20, Y8, Y1, Y2
+	VPERM2F128   $0x31, Y8, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VPERM2F128   $0x20, Y10, Y5, Y1
+	VPERM2F128   $0x31, Y10, Y5, Y4
+	VADDPS       Y4, Y1, Y1
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y1, Y2, Y0
+	VUNPCKHPD    Y1, Y2, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
 	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VMOVLPS      X0, (R8)
+	VMOVUPS      X1, (R8)
 	ADDQ         CX, R8
-	VMOVHPS      X0, (R8)
-	ADDQ         $0x08, AX
-	SUBQ         $0x02, SI
+	VEXTRACTF128 $0x01, Y1, (R8)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, SI
 	JGT          tile2
 	VZEROUPPER
 	RET
@@ -1961,19 +3275,13 @@ tile3:
 	XORQ       R10, R10
 	PREFETCHT0 4096(R11)(R10*2)
 	VCVTPH2PS  (R11)(R10*2), Y1
-	VMOVUPS    (R8), Y0
-	VMULPS     Y1, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y2
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y3
-	VMULPS     Y1, Y3, Y4
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y2
+	VMULPS     (R8)(R9*2), Y1, Y4
 	VCVTPH2PS  16(R11)(R10*2), Y5
-	VMOVUPS    32(R8), Y1
-	VMULPS     Y5, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y3
-	VMULPS     Y5, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y6
-	VMULPS     Y5, Y6, Y5
+	VMULPS     32(R8), Y5, Y1
+	VMULPS     32(R8)(R9*1), Y5, Y3
+	VMULPS     32(R8)(R9*2), Y5, Y5
 	ADDQ       $0x10, R10
 	JMP        done0_3
 
@@ -1981,55 +3289,102 @@ loop0_3:
 	ADDQ       $0x40, R8
 	PREFETCHT0 4096(R11)(R10*2)
 	VCVTPH2PS  (R11)(R10*2), Y6
-	VMOVUPS    (R8), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     (R8), Y6, Y7
 	VADDPS     Y7, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     (R8)(R9*1), Y6, Y7
 	VADDPS     Y7, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y7
-	VMULPS     Y6, Y7, Y6
+	VMULPS     (R8)(R9*2), Y6, Y6
 	VADDPS     Y6, Y4, Y4
 	VCVTPH2PS  16(R11)(R10*2), Y6
-	VMOVUPS    32(R8), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     32(R8), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y7
-	VMULPS     Y6, Y7, Y7
+	VMULPS     32(R8)(R9*1), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y7
-	VMULPS     Y6, Y7, Y6
+	VMULPS     32(R8)(R9*2), Y6, Y6
 	VADDPS     Y6, Y5, Y5
 	ADDQ       $0x10, R10
 
 done0_3:
+	CMPQ       R10, dim+112(FP)
+	JLT        loop0_3
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	MOVQ       DX, R11
+	CMPQ       R11, DI
+	CMOVQHI    DI, R11
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R10, R10
+	PREFETCHT0 4096(R11)(R10*2)
+	VCVTPH2PS  (R11)(R10*2), Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y5
+	VMULPS     (R8)(R9*2), Y3, Y7
+	VCVTPH2PS  16(R11)(R10*2), Y8
+	VMULPS     32(R8), Y8, Y3
+	VMULPS     32(R8)(R9*1), Y8, Y6
+	VMULPS     32(R8)(R9*2), Y8, Y8
+	ADDQ       $0x10, R10
+	JMP        done1_3
+
+loop1_3:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R11)(R10*2)
+	VCVTPH2PS  (R11)(R10*2), Y9
+	VMULPS     (R8), Y9, Y10
+	VADDPS     Y10, Y1, Y1
+	VMULPS     (R8)(R9*1), Y9, Y10
+	VADDPS     Y10, Y5, Y5
+	VMULPS     (R8)(R9*2), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VCVTPH2PS  16(R11)(R10*2), Y9
+	VMULPS     32(R8), Y9, Y10
+	VADDPS     Y10, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y9, Y10
+	VADDPS     Y10, Y6, Y6
+	VMULPS     32(R8)(R9*2), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	ADDQ       $0x10, R10
+
+done1_3:
 	CMPQ         R10, dim+112(FP)
-	JLT          loop0_3
+	JLT          loop1_3
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y8, Y7, Y7
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y7, Y1, Y0
+	VPERM2F128   $0x31, Y7, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y2
-	VADDPS       Y2, Y1, Y3
-	VPERM2F128   $0x20, Y0, Y4, Y1
-	VPERM2F128   $0x31, Y0, Y4, Y2
-	VADDPS       Y2, Y1, Y0
-	VUNPCKLPD    Y0, Y3, Y1
-	VUNPCKHPD    Y0, Y3, Y2
+	VPERM2F128   $0x20, Y2, Y2, Y1
+	VPERM2F128   $0x31, Y2, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VPERM2F128   $0x20, Y5, Y5, Y2
+	VPERM2F128   $0x31, Y5, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y2, Y1, Y0
+	VUNPCKHPD    Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VEXTRACTPS   $0x00, X0, (R8)
+	VMOVLPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x01, X0, (R8)
+	VMOVHPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x02, X0, (R8)
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, SI
+	VEXTRACTF128 $0x01, Y1, X0
+	VMOVLPS      X0, (R8)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
 	JGT          tile3
 	VZEROUPPER
 	RET
@@ -2057,23 +3412,15 @@ tile4:
 	XORQ       R11, R11
 	PREFETCHT0 4096(R12)(R11*2)
 	VCVTPH2PS  (R12)(R11*2), Y1
-	VMOVUPS    (R8), Y0
-	VMULPS     Y1, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y2
-	VMULPS     Y1, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y3
-	VMULPS     Y1, Y3, Y4
-	VMOVUPS    (R8)(R10*1), Y3
-	VMULPS     Y1, Y3, Y6
+	VMULPS     (R8), Y1, Y0
+	VMULPS     (R8)(R9*1), Y1, Y2
+	VMULPS     (R8)(R9*2), Y1, Y4
+	VMULPS     (R8)(R10*1), Y1, Y6
 	VCVTPH2PS  16(R12)(R11*2), Y7
-	VMOVUPS    32(R8), Y1
-	VMULPS     Y7, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y3
-	VMULPS     Y7, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y5
-	VMULPS     Y7, Y5, Y5
-	VMOVUPS    32(R8)(R10*1), Y8
-	VMULPS     Y7, Y8, Y7
+	VMULPS     32(R8), Y7, Y1
+	VMULPS     32(R8)(R9*1), Y7, Y3
+	VMULPS     32(R8)(R9*2), Y7, Y5
+	VMULPS     32(R8)(R10*1), Y7, Y7
 	ADDQ       $0x10, R11
 	JMP        done0_4
 
@@ -2081,64 +3428,116 @@ loop0_4:
 	ADDQ       $0x40, R8
 	PREFETCHT0 4096(R12)(R11*2)
 	VCVTPH2PS  (R12)(R11*2), Y8
-	VMOVUPS    (R8), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8), Y8, Y9
 	VADDPS     Y9, Y0, Y0
-	VMOVUPS    (R8)(R9*1), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8)(R9*1), Y8, Y9
 	VADDPS     Y9, Y2, Y2
-	VMOVUPS    (R8)(R9*2), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     (R8)(R9*2), Y8, Y9
 	VADDPS     Y9, Y4, Y4
-	VMOVUPS    (R8)(R10*1), Y9
-	VMULPS     Y8, Y9, Y8
+	VMULPS     (R8)(R10*1), Y8, Y8
 	VADDPS     Y8, Y6, Y6
 	VCVTPH2PS  16(R12)(R11*2), Y8
-	VMOVUPS    32(R8), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8), Y8, Y9
 	VADDPS     Y9, Y1, Y1
-	VMOVUPS    32(R8)(R9*1), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8)(R9*1), Y8, Y9
 	VADDPS     Y9, Y3, Y3
-	VMOVUPS    32(R8)(R9*2), Y9
-	VMULPS     Y8, Y9, Y9
+	VMULPS     32(R8)(R9*2), Y8, Y9
 	VADDPS     Y9, Y5, Y5
-	VMOVUPS    32(R8)(R10*1), Y9
-	VMULPS     Y8, Y9, Y8
+	VMULPS     32(R8)(R10*1), Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x10, R11
 
 done0_4:
+	CMPQ       R11, dim+112(FP)
+	JLT        loop0_4
+	VADDPS     Y1, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+	VADDPS     Y5, Y4, Y4
+	VADDPS     Y7, Y6, Y6
+	MOVQ       DX, R12
+	CMPQ       R12, DI
+	CMOVQHI    DI, R12
+	ADDQ       BX, DX
+	MOVQ       from_base+32(FP), R8
+	XORQ       R11, R11
+	PREFETCHT0 4096(R12)(R11*2)
+	VCVTPH2PS  (R12)(R11*2), Y3
+	VMULPS     (R8), Y3, Y1
+	VMULPS     (R8)(R9*1), Y3, Y5
+	VMULPS     (R8)(R9*2), Y3, Y8
+	VMULPS     (R8)(R10*1), Y3, Y10
+	VCVTPH2PS  16(R12)(R11*2), Y11
+	VMULPS     32(R8), Y11, Y3
+	VMULPS     32(R8)(R9*1), Y11, Y7
+	VMULPS     32(R8)(R9*2), Y11, Y9
+	VMULPS     32(R8)(R10*1), Y11, Y11
+	ADDQ       $0x10, R11
+	JMP        done1_4
+
+loop1_4:
+	ADDQ       $0x40, R8
+	PREFETCHT0 4096(R12)(R11*2)
+	VCVTPH2PS  (R12)(R11*2), Y12
+	VMULPS     (R8), Y12, Y13
+	VADDPS     Y13, Y1, Y1
+	VMULPS     (R8)(R9*1), Y12, Y13
+	VADDPS     Y13, Y5, Y5
+	VMULPS     (R8)(R9*2), Y12, Y13
+	VADDPS     Y13, Y8, Y8
+	VMULPS     (R8)(R10*1), Y12, Y12
+	VADDPS     Y12, Y10, Y10
+	VCVTPH2PS  16(R12)(R11*2), Y12
+	VMULPS     32(R8), Y12, Y13
+	VADDPS     Y13, Y3, Y3
+	VMULPS     32(R8)(R9*1), Y12, Y13
+	VADDPS     Y13, Y7, Y7
+	VMULPS     32(R8)(R9*2), Y12, Y13
+	VADDPS     Y13, Y9, Y9
+	VMULPS     32(R8)(R10*1), Y12, Y12
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x10, R11
+
+done1_4:
 	CMPQ         R11, dim+112(FP)
-	JLT          loop0_4
+	JLT          loop1_4
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y8, Y1, Y0
+	VPERM2F128   $0x31, Y8, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VADDPS       Y3, Y2, Y2
-	VADDPS       Y5, Y4, Y4
-	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
+	VPERM2F128   $0x20, Y6, Y2, Y1
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VPERM2F128   $0x20, Y10, Y5, Y2
+	VPERM2F128   $0x31, Y10, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y2, Y1, Y0
+	VUNPCKHPD    Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
 	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VEXTRACTPS   $0x00, X0, (R8)
+	VMOVLPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x01, X0, (R8)
+	VMOVHPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x02, X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X0
+	VMOVLPS      X0, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x03, X0, (R8)
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, SI
+	VMOVHPS      X0, (R8)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
 	JGT          tile4
 	VZEROUPPER
 	RET
@@ -2175,6 +3574,73 @@ columns1_8:
 	MOVQ    stride+88(FP), BX
 	MOVQ    n+104(FP), SI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, SI
+	JLT     loop1_8odd
+
+loop1_8two:
+	VBROADCASTSS (AX), Y8
+	PREFETCHT0   4096(DX)(CX*2)
+	VCVTPH2PS    (DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VCVTPH2PS    16(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	PREFETCHT0   4160(DX)(CX*2)
+	VCVTPH2PS    64(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    80(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y8
+	PREFETCHT0   4096(DX)(CX*2)
+	VCVTPH2PS    (DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VCVTPH2PS    16(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VCVTPH2PS    32(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VCVTPH2PS    48(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	PREFETCHT0   4160(DX)(CX*2)
+	VCVTPH2PS    64(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    80(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VCVTPH2PS    96(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VCVTPH2PS    112(DX)(CX*2), Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         BX, DX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
+	JGE          loop1_8two
+
+loop1_8odd:
+	ADDQ $0x02, SI
+	JZ   loop1_8none
 
 loop1_8:
 	VBROADCASTSS (AX), Y8
@@ -2208,18 +3674,20 @@ loop1_8:
 	ADDQ         $0x04, AX
 	DECQ         SI
 	JNZ          loop1_8
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), DX
-	VMOVUPS      Y0, (AX)(CX*4)
-	VMOVUPS      Y1, 32(AX)(CX*4)
-	VMOVUPS      Y2, 64(AX)(CX*4)
-	VMOVUPS      Y3, 96(AX)(CX*4)
-	VMOVUPS      Y4, 128(AX)(CX*4)
-	VMOVUPS      Y5, 160(AX)(CX*4)
-	VMOVUPS      Y6, 192(AX)(CX*4)
-	VMOVUPS      Y7, 224(AX)(CX*4)
-	ADDQ         $0x40, CX
-	JMP          columns1_8
+
+loop1_8none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), DX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	VMOVUPS Y2, 64(AX)(CX*4)
+	VMOVUPS Y3, 96(AX)(CX*4)
+	VMOVUPS Y4, 128(AX)(CX*4)
+	VMOVUPS Y5, 160(AX)(CX*4)
+	VMOVUPS Y6, 192(AX)(CX*4)
+	VMOVUPS Y7, 224(AX)(CX*4)
+	ADDQ    $0x40, CX
+	JMP     columns1_8
 
 end1_8:
 columns1_2:
@@ -2234,6 +3702,35 @@ columns1_2:
 	MOVQ    stride+88(FP), BX
 	MOVQ    n+104(FP), SI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, SI
+	JLT     loop1_2odd
+
+loop1_2two:
+	VBROADCASTSS (AX), Y2
+	PREFETCHT0   4096(DX)(CX*2)
+	VCVTPH2PS    (DX)(CX*2), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(DX)(CX*2), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y2
+	PREFETCHT0   4096(DX)(CX*2)
+	VCVTPH2PS    (DX)(CX*2), Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VCVTPH2PS    16(DX)(CX*2), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         BX, DX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
+	JGE          loop1_2two
+
+loop1_2odd:
+	ADDQ $0x02, SI
+	JZ   loop1_2none
 
 loop1_2:
 	VBROADCASTSS (AX), Y2
@@ -2248,12 +3745,14 @@ loop1_2:
 	ADDQ         $0x04, AX
 	DECQ         SI
 	JNZ          loop1_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), DX
-	VMOVUPS      Y0, (AX)(CX*4)
-	VMOVUPS      Y1, 32(AX)(CX*4)
-	ADDQ         $0x10, CX
-	JMP          columns1_2
+
+loop1_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), DX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	ADDQ    $0x10, CX
+	JMP     columns1_2
 
 end1_2:
 	VZEROUPPER
@@ -2283,6 +3782,65 @@ columns2_4:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop2_4odd
+
+loop2_4two:
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS (AX)(CX*1), Y9
+	PREFETCHT0   4096(BX)(DX*2)
+	VCVTPH2PS    (BX)(DX*2), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VCVTPH2PS    16(BX)(DX*2), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VCVTPH2PS    32(BX)(DX*2), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VCVTPH2PS    48(BX)(DX*2), Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y10, Y9, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y9
+	PREFETCHT0   4096(BX)(DX*2)
+	VCVTPH2PS    (BX)(DX*2), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VCVTPH2PS    16(BX)(DX*2), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VCVTPH2PS    32(BX)(DX*2), Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VCVTPH2PS    48(BX)(DX*2), Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y10, Y9, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop2_4two
+
+loop2_4odd:
+	ADDQ $0x02, DI
+	JZ   loop2_4none
 
 loop2_4:
 	VBROADCASTSS (AX), Y8
@@ -2312,19 +3870,21 @@ loop2_4:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop2_4
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	VMOVUPS      Y2, 64(AX)(DX*4)
-	VMOVUPS      Y3, 96(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y4, (AX)(DX*4)
-	VMOVUPS      Y5, 32(AX)(DX*4)
-	VMOVUPS      Y6, 64(AX)(DX*4)
-	VMOVUPS      Y7, 96(AX)(DX*4)
-	ADDQ         $0x20, DX
-	JMP          columns2_4
+
+loop2_4none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	VMOVUPS Y2, 64(AX)(DX*4)
+	VMOVUPS Y3, 96(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y4, (AX)(DX*4)
+	VMOVUPS Y5, 32(AX)(DX*4)
+	VMOVUPS Y6, 64(AX)(DX*4)
+	VMOVUPS Y7, 96(AX)(DX*4)
+	ADDQ    $0x20, DX
+	JMP     columns2_4
 
 end2_4:
 columns2_2:
@@ -2342,6 +3902,45 @@ columns2_2:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop2_2odd
+
+loop2_2two:
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	PREFETCHT0   4096(BX)(DX*2)
+	VCVTPH2PS    (BX)(DX*2), Y6
+	VMULPS       Y6, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    16(BX)(DX*2), Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       Y6, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y4
+	VBROADCASTSS 4(AX)(CX*1), Y5
+	PREFETCHT0   4096(BX)(DX*2)
+	VCVTPH2PS    (BX)(DX*2), Y6
+	VMULPS       Y6, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    16(BX)(DX*2), Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       Y6, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop2_2two
+
+loop2_2odd:
+	ADDQ $0x02, DI
+	JZ   loop2_2none
 
 loop2_2:
 	VBROADCASTSS (AX), Y4
@@ -2361,15 +3960,17 @@ loop2_2:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop2_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y2, (AX)(DX*4)
-	VMOVUPS      Y3, 32(AX)(DX*4)
-	ADDQ         $0x10, DX
-	JMP          columns2_2
+
+loop2_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y2, (AX)(DX*4)
+	VMOVUPS Y3, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	JMP     columns2_2
 
 end2_2:
 	VZEROUPPER
@@ -2398,6 +3999,55 @@ columns3_2:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop3_2odd
+
+loop3_2two:
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	PREFETCHT0   4096(BX)(DX*2)
+	VCVTPH2PS    (BX)(DX*2), Y9
+	VMULPS       Y9, Y6, Y10
+	VADDPS       Y10, Y0, Y0
+	VMULPS       Y9, Y7, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    16(BX)(DX*2), Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       Y9, Y7, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       Y9, Y8, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y6
+	VBROADCASTSS 4(AX)(CX*1), Y7
+	VBROADCASTSS 4(AX)(CX*2), Y8
+	PREFETCHT0   4096(BX)(DX*2)
+	VCVTPH2PS    (BX)(DX*2), Y9
+	VMULPS       Y9, Y6, Y10
+	VADDPS       Y10, Y0, Y0
+	VMULPS       Y9, Y7, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VCVTPH2PS    16(BX)(DX*2), Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       Y9, Y7, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       Y9, Y8, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop3_2two
+
+loop3_2odd:
+	ADDQ $0x02, DI
+	JZ   loop3_2none
 
 loop3_2:
 	VBROADCASTSS (AX), Y6
@@ -2422,18 +4072,20 @@ loop3_2:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop3_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y2, (AX)(DX*4)
-	VMOVUPS      Y3, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y4, (AX)(DX*4)
-	VMOVUPS      Y5, 32(AX)(DX*4)
-	ADDQ         $0x10, DX
-	JMP          columns3_2
+
+loop3_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y2, (AX)(DX*4)
+	VMOVUPS Y3, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y4, (AX)(DX*4)
+	VMOVUPS Y5, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	JMP     columns3_2
 
 end3_2:
 	VZEROUPPER
@@ -2466,6 +4118,65 @@ columns4_2:
 	MOVQ    stride+88(FP), DI
 	MOVQ    n+104(FP), R8
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, R8
+	JLT     loop4_2odd
+
+loop4_2two:
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS (AX)(CX*1), Y9
+	VBROADCASTSS (AX)(CX*2), Y10
+	VBROADCASTSS (AX)(DX*1), Y11
+	PREFETCHT0   4096(SI)(BX*2)
+	VCVTPH2PS    (SI)(BX*2), Y12
+	VMULPS       Y12, Y8, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y12, Y10, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y6, Y6
+	VCVTPH2PS    16(SI)(BX*2), Y12
+	VMULPS       Y12, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMULPS       Y12, Y9, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y12, Y10, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y12, Y11, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         DI, SI
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y9
+	VBROADCASTSS 4(AX)(CX*2), Y10
+	VBROADCASTSS 4(AX)(DX*1), Y11
+	PREFETCHT0   4096(SI)(BX*2)
+	VCVTPH2PS    (SI)(BX*2), Y12
+	VMULPS       Y12, Y8, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y12, Y10, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y6, Y6
+	VCVTPH2PS    16(SI)(BX*2), Y12
+	VMULPS       Y12, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMULPS       Y12, Y9, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y12, Y10, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y12, Y11, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         DI, SI
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, R8
+	JGE          loop4_2two
+
+loop4_2odd:
+	ADDQ $0x02, R8
+	JZ   loop4_2none
 
 loop4_2:
 	VBROADCASTSS (AX), Y8
@@ -2495,21 +4206,23 @@ loop4_2:
 	ADDQ         $0x04, AX
 	DECQ         R8
 	JNZ          loop4_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), SI
-	VMOVUPS      Y0, (AX)(BX*4)
-	VMOVUPS      Y1, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y2, (AX)(BX*4)
-	VMOVUPS      Y3, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y4, (AX)(BX*4)
-	VMOVUPS      Y5, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y6, (AX)(BX*4)
-	VMOVUPS      Y7, 32(AX)(BX*4)
-	ADDQ         $0x10, BX
-	JMP          columns4_2
+
+loop4_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), SI
+	VMOVUPS Y0, (AX)(BX*4)
+	VMOVUPS Y1, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y2, (AX)(BX*4)
+	VMOVUPS Y3, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS Y5, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y6, (AX)(BX*4)
+	VMOVUPS Y7, 32(AX)(BX*4)
+	ADDQ    $0x10, BX
+	JMP     columns4_2
 
 end4_2:
 	VZEROUPPER
@@ -2561,47 +4274,45 @@ tile1:
 	VCVTDQ2PS    Y0, Y0
 	VBROADCASTSS (R9), Y1
 	VMULPS       Y1, Y0, Y0
+	VMULPS       (DI), Y0, Y0
+	VPMOVSXBD    12(R9)(R8*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS (R9), Y2
+	VMULPS       Y2, Y1, Y1
+	VMULPS       32(DI), Y1, Y1
 	PREFETCHT0   4096(R10)(R8*1)
 	VPMOVSXBD    4(R10)(R8*1), Y2
 	VCVTDQ2PS    Y2, Y2
-	VBROADCASTSS (R10), Y1
-	VMULPS       Y1, Y2, Y2
+	VBROADCASTSS (R10), Y3
+	VMULPS       Y3, Y2, Y2
+	VMULPS       (DI), Y2, Y2
+	VPMOVSXBD    12(R10)(R8*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (R10), Y4
+	VMULPS       Y4, Y3, Y3
+	VMULPS       32(DI), Y3, Y3
 	PREFETCHT0   4096(R11)(R8*1)
 	VPMOVSXBD    4(R11)(R8*1), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R11), Y1
-	VMULPS       Y1, Y4, Y4
-	PREFETCHT0   4096(R12)(R8*1)
-	VPMOVSXBD    4(R12)(R8*1), Y1
-	VCVTDQ2PS    Y1, Y1
-	VBROADCASTSS (R12), Y3
-	VMULPS       Y3, Y1, Y1
-	VMOVUPS      (DI), Y3
-	VMULPS       Y0, Y3, Y0
-	VMULPS       Y2, Y3, Y2
-	VMULPS       Y4, Y3, Y4
-	VMULPS       Y1, Y3, Y6
-	VPMOVSXBD    12(R9)(R8*1), Y1
-	VCVTDQ2PS    Y1, Y1
-	VBROADCASTSS (R9), Y3
-	VMULPS       Y3, Y1, Y1
-	VPMOVSXBD    12(R10)(R8*1), Y3
-	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS (R10), Y5
-	VMULPS       Y5, Y3, Y3
+	VBROADCASTSS (R11), Y5
+	VMULPS       Y5, Y4, Y4
+	VMULPS       (DI), Y4, Y4
 	VPMOVSXBD    12(R11)(R8*1), Y5
 	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS (R11), Y7
-	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS (R11), Y6
+	VMULPS       Y6, Y5, Y5
+	VMULPS       32(DI), Y5, Y5
+	PREFETCHT0   4096(R12)(R8*1)
+	VPMOVSXBD    4(R12)(R8*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS (R12), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       (DI), Y6, Y6
 	VPMOVSXBD    12(R12)(R8*1), Y7
 	VCVTDQ2PS    Y7, Y7
 	VBROADCASTSS (R12), Y8
 	VMULPS       Y8, Y7, Y7
-	VMOVUPS      32(DI), Y8
-	VMULPS       Y1, Y8, Y1
-	VMULPS       Y3, Y8, Y3
-	VMULPS       Y5, Y8, Y5
-	VMULPS       Y7, Y8, Y7
+	VMULPS       32(DI), Y7, Y7
 	ADDQ         $0x10, R8
 	JMP          done0_1
 
@@ -2612,54 +4323,52 @@ loop0_1:
 	VCVTDQ2PS    Y8, Y8
 	VBROADCASTSS (R9), Y9
 	VMULPS       Y9, Y8, Y8
-	PREFETCHT0   4096(R10)(R8*1)
-	VPMOVSXBD    4(R10)(R8*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS (R10), Y10
-	VMULPS       Y10, Y9, Y9
-	PREFETCHT0   4096(R11)(R8*1)
-	VPMOVSXBD    4(R11)(R8*1), Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS (R11), Y11
-	VMULPS       Y11, Y10, Y10
-	PREFETCHT0   4096(R12)(R8*1)
-	VPMOVSXBD    4(R12)(R8*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VBROADCASTSS (R12), Y12
-	VMULPS       Y12, Y11, Y11
-	VMOVUPS      (DI), Y12
-	VMULPS       Y8, Y12, Y8
+	VMULPS       (DI), Y8, Y8
 	VADDPS       Y8, Y0, Y0
-	VMULPS       Y9, Y12, Y8
-	VADDPS       Y8, Y2, Y2
-	VMULPS       Y10, Y12, Y8
-	VADDPS       Y8, Y4, Y4
-	VMULPS       Y11, Y12, Y8
-	VADDPS       Y8, Y6, Y6
 	VPMOVSXBD    12(R9)(R8*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VBROADCASTSS (R9), Y9
 	VMULPS       Y9, Y8, Y8
-	VPMOVSXBD    12(R10)(R8*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS (R10), Y10
-	VMULPS       Y10, Y9, Y9
-	VPMOVSXBD    12(R11)(R8*1), Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS (R11), Y11
-	VMULPS       Y11, Y10, Y10
-	VPMOVSXBD    12(R12)(R8*1), Y11
-	VCVTDQ2PS    Y11, Y11
-	VBROADCASTSS (R12), Y12
-	VMULPS       Y12, Y11, Y11
-	VMOVUPS      32(DI), Y12
-	VMULPS       Y8, Y12, Y8
+	VMULPS       32(DI), Y8, Y8
 	VADDPS       Y8, Y1, Y1
-	VMULPS       Y9, Y12, Y8
+	PREFETCHT0   4096(R10)(R8*1)
+	VPMOVSXBD    4(R10)(R8*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R10), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       (DI), Y8, Y8
+	VADDPS       Y8, Y2, Y2
+	VPMOVSXBD    12(R10)(R8*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R10), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       32(DI), Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y12, Y8
+	PREFETCHT0   4096(R11)(R8*1)
+	VPMOVSXBD    4(R11)(R8*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R11), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       (DI), Y8, Y8
+	VADDPS       Y8, Y4, Y4
+	VPMOVSXBD    12(R11)(R8*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R11), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       32(DI), Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	VMULPS       Y11, Y12, Y8
+	PREFETCHT0   4096(R12)(R8*1)
+	VPMOVSXBD    4(R12)(R8*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R12), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       (DI), Y8, Y8
+	VADDPS       Y8, Y6, Y6
+	VPMOVSXBD    12(R12)(R8*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R12), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       32(DI), Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x10, R8
 
@@ -2670,25 +4379,162 @@ done0_1:
 	VADDPS       Y3, Y2, Y2
 	VADDPS       Y5, Y4, Y4
 	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
-	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
-	MOVQ         AX, DI
-	VMOVUPS      X0, (DI)
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, BX
-	JGT          tile1
+	MOVQ         CX, R9
+	CMPQ         R9, SI
+	CMOVQHI      SI, R9
+	ADDQ         DX, CX
+	MOVQ         CX, R10
+	CMPQ         R10, SI
+	CMOVQHI      SI, R10
+	ADDQ         DX, CX
+	MOVQ         CX, R11
+	CMPQ         R11, SI
+	CMOVQHI      SI, R11
+	ADDQ         DX, CX
+	MOVQ         CX, R12
+	CMPQ         R12, SI
+	CMOVQHI      SI, R12
+	ADDQ         DX, CX
+	MOVQ         from_base+32(FP), DI
+	XORQ         R8, R8
+	PREFETCHT0   4096(R9)(R8*1)
+	VPMOVSXBD    4(R9)(R8*1), Y1
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS (R9), Y3
+	VMULPS       Y3, Y1, Y1
+	VMULPS       (DI), Y1, Y1
+	VPMOVSXBD    12(R9)(R8*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (R9), Y5
+	VMULPS       Y5, Y3, Y3
+	VMULPS       32(DI), Y3, Y3
+	PREFETCHT0   4096(R10)(R8*1)
+	VPMOVSXBD    4(R10)(R8*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R10), Y7
+	VMULPS       Y7, Y5, Y5
+	VMULPS       (DI), Y5, Y5
+	VPMOVSXBD    12(R10)(R8*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS (R10), Y8
+	VMULPS       Y8, Y7, Y7
+	VMULPS       32(DI), Y7, Y7
+	PREFETCHT0   4096(R11)(R8*1)
+	VPMOVSXBD    4(R11)(R8*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R11), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       (DI), Y8, Y8
+	VPMOVSXBD    12(R11)(R8*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R11), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       32(DI), Y9, Y9
+	PREFETCHT0   4096(R12)(R8*1)
+	VPMOVSXBD    4(R12)(R8*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R12), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       (DI), Y10, Y10
+	VPMOVSXBD    12(R12)(R8*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VBROADCASTSS (R12), Y12
+	VMULPS       Y12, Y11, Y11
+	VMULPS       32(DI), Y11, Y11
+	ADDQ         $0x10, R8
+	JMP          done4_1
+
+loop4_1:
+	ADDQ         $0x40, DI
+	PREFETCHT0   4096(R9)(R8*1)
+	VPMOVSXBD    4(R9)(R8*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       (DI), Y12, Y12
+	VADDPS       Y12, Y1, Y1
+	VPMOVSXBD    12(R9)(R8*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       32(DI), Y12, Y12
+	VADDPS       Y12, Y3, Y3
+	PREFETCHT0   4096(R10)(R8*1)
+	VPMOVSXBD    4(R10)(R8*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R10), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       (DI), Y12, Y12
+	VADDPS       Y12, Y5, Y5
+	VPMOVSXBD    12(R10)(R8*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R10), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       32(DI), Y12, Y12
+	VADDPS       Y12, Y7, Y7
+	PREFETCHT0   4096(R11)(R8*1)
+	VPMOVSXBD    4(R11)(R8*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R11), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       (DI), Y12, Y12
+	VADDPS       Y12, Y8, Y8
+	VPMOVSXBD    12(R11)(R8*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R11), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       32(DI), Y12, Y12
+	VADDPS       Y12, Y9, Y9
+	PREFETCHT0   4096(R12)(R8*1)
+	VPMOVSXBD    4(R12)(R8*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R12), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       (DI), Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VPMOVSXBD    12(R12)(R8*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R12), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       32(DI), Y12, Y12
+	VADDPS       Y12, Y11, Y11
+	ADDQ         $0x10, R8
+
+done4_1:
+	CMPQ       R8, dim+112(FP)
+	JLT        loop4_1
+	VADDPS     Y3, Y1, Y1
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y9, Y8, Y8
+	VADDPS     Y11, Y10, Y10
+	VPERM2F128 $0x20, Y1, Y0, Y3
+	VPERM2F128 $0x31, Y1, Y0, Y0
+	VADDPS     Y0, Y3, Y3
+	VPERM2F128 $0x20, Y5, Y2, Y0
+	VPERM2F128 $0x31, Y5, Y2, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERM2F128 $0x20, Y8, Y4, Y1
+	VPERM2F128 $0x31, Y8, Y4, Y2
+	VADDPS     Y2, Y1, Y1
+	VPERM2F128 $0x20, Y10, Y6, Y2
+	VPERM2F128 $0x31, Y10, Y6, Y4
+	VADDPS     Y4, Y2, Y2
+	VUNPCKLPD  Y0, Y3, Y4
+	VUNPCKHPD  Y0, Y3, Y0
+	VADDPS     Y0, Y4, Y4
+	VUNPCKLPD  Y2, Y1, Y0
+	VUNPCKHPD  Y2, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VSHUFPS    $0x88, Y0, Y4, Y1
+	VSHUFPS    $0xdd, Y0, Y4, Y0
+	VADDPS     Y0, Y1, Y1
+	VXORPS     Y0, Y0, Y0
+	VADDPS     Y0, Y1, Y1
+	MOVQ       AX, DI
+	VMOVUPS    Y1, (DI)
+	ADDQ       $0x20, AX
+	SUBQ       $0x08, BX
+	JGT        tile1
 	VZEROUPPER
 	RET
 
@@ -2717,35 +4563,31 @@ tile2:
 	MOVQ         from_base+32(FP), R8
 	XORQ         R10, R10
 	PREFETCHT0   4096(R11)(R10*1)
-	VPMOVSXBD    4(R11)(R10*1), Y4
-	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R11), Y0
-	VMULPS       Y0, Y4, Y4
-	PREFETCHT0   4096(R12)(R10*1)
-	VPMOVSXBD    4(R12)(R10*1), Y1
+	VPMOVSXBD    4(R11)(R10*1), Y1
 	VCVTDQ2PS    Y1, Y1
-	VBROADCASTSS (R12), Y0
+	VBROADCASTSS (R11), Y0
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      (R8), Y2
-	VMULPS       Y4, Y2, Y0
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      (R8)(R9*1), Y3
-	VMULPS       Y4, Y3, Y4
-	VMULPS       Y1, Y3, Y6
-	VPMOVSXBD    12(R11)(R10*1), Y5
-	VCVTDQ2PS    Y5, Y5
+	VMULPS       (R8), Y1, Y0
+	VMULPS       (R8)(R9*1), Y1, Y4
+	VPMOVSXBD    12(R11)(R10*1), Y2
+	VCVTDQ2PS    Y2, Y2
 	VBROADCASTSS (R11), Y1
-	VMULPS       Y1, Y5, Y5
+	VMULPS       Y1, Y2, Y2
+	VMULPS       32(R8), Y2, Y1
+	VMULPS       32(R8)(R9*1), Y2, Y5
+	PREFETCHT0   4096(R12)(R10*1)
+	VPMOVSXBD    4(R12)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (R12), Y2
+	VMULPS       Y2, Y3, Y3
+	VMULPS       (R8), Y3, Y2
+	VMULPS       (R8)(R9*1), Y3, Y6
 	VPMOVSXBD    12(R12)(R10*1), Y7
 	VCVTDQ2PS    Y7, Y7
-	VBROADCASTSS (R12), Y1
-	VMULPS       Y1, Y7, Y7
-	VMOVUPS      32(R8), Y3
-	VMULPS       Y5, Y3, Y1
-	VMULPS       Y7, Y3, Y3
-	VMOVUPS      32(R8)(R9*1), Y8
-	VMULPS       Y5, Y8, Y5
-	VMULPS       Y7, Y8, Y7
+	VBROADCASTSS (R12), Y3
+	VMULPS       Y3, Y7, Y7
+	VMULPS       32(R8), Y7, Y3
+	VMULPS       32(R8)(R9*1), Y7, Y7
 	ADDQ         $0x10, R10
 	JMP          done0_2
 
@@ -2756,38 +4598,34 @@ loop0_2:
 	VCVTDQ2PS    Y8, Y8
 	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y8, Y8
-	PREFETCHT0   4096(R12)(R10*1)
-	VPMOVSXBD    4(R12)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS (R12), Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      (R8), Y10
-	VMULPS       Y8, Y10, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
-	VMOVUPS      (R8)(R9*1), Y10
-	VMULPS       Y8, Y10, Y8
+	VMULPS       (R8), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       (R8)(R9*1), Y8, Y8
 	VADDPS       Y8, Y4, Y4
-	VMULPS       Y9, Y10, Y8
-	VADDPS       Y8, Y6, Y6
 	VPMOVSXBD    12(R11)(R10*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VBROADCASTSS (R11), Y9
 	VMULPS       Y9, Y8, Y8
-	VPMOVSXBD    12(R12)(R10*1), Y9
-	VCVTDQ2PS    Y9, Y9
-	VBROADCASTSS (R12), Y10
-	VMULPS       Y10, Y9, Y9
-	VMOVUPS      32(R8), Y10
-	VMULPS       Y8, Y10, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y9, Y10, Y10
-	VADDPS       Y10, Y3, Y3
-	VMOVUPS      32(R8)(R9*1), Y10
-	VMULPS       Y8, Y10, Y8
+	VMULPS       32(R8), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       32(R8)(R9*1), Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	VMULPS       Y9, Y10, Y8
+	PREFETCHT0   4096(R12)(R10*1)
+	VPMOVSXBD    4(R12)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R12), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       (R8), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       (R8)(R9*1), Y8, Y8
+	VADDPS       Y8, Y6, Y6
+	VPMOVSXBD    12(R12)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R12), Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       32(R8), Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       32(R8)(R9*1), Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x10, R10
 
@@ -2798,26 +4636,119 @@ done0_2:
 	VADDPS       Y3, Y2, Y2
 	VADDPS       Y5, Y4, Y4
 	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
+	MOVQ         DX, R11
+	CMPQ         R11, DI
+	CMOVQHI      DI, R11
+	ADDQ         BX, DX
+	MOVQ         DX, R12
+	CMPQ         R12, DI
+	CMOVQHI      DI, R12
+	ADDQ         BX, DX
+	MOVQ         from_base+32(FP), R8
+	XORQ         R10, R10
+	PREFETCHT0   4096(R11)(R10*1)
+	VPMOVSXBD    4(R11)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (R11), Y1
+	VMULPS       Y1, Y3, Y3
+	VMULPS       (R8), Y3, Y1
+	VMULPS       (R8)(R9*1), Y3, Y8
+	VPMOVSXBD    12(R11)(R10*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R11), Y3
+	VMULPS       Y3, Y5, Y5
+	VMULPS       32(R8), Y5, Y3
+	VMULPS       32(R8)(R9*1), Y5, Y9
+	PREFETCHT0   4096(R12)(R10*1)
+	VPMOVSXBD    4(R12)(R10*1), Y7
+	VCVTDQ2PS    Y7, Y7
+	VBROADCASTSS (R12), Y5
+	VMULPS       Y5, Y7, Y7
+	VMULPS       (R8), Y7, Y5
+	VMULPS       (R8)(R9*1), Y7, Y10
+	VPMOVSXBD    12(R12)(R10*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VBROADCASTSS (R12), Y7
+	VMULPS       Y7, Y11, Y11
+	VMULPS       32(R8), Y11, Y7
+	VMULPS       32(R8)(R9*1), Y11, Y11
+	ADDQ         $0x10, R10
+	JMP          done2_2
+
+loop2_2:
+	ADDQ         $0x40, R8
+	PREFETCHT0   4096(R11)(R10*1)
+	VPMOVSXBD    4(R11)(R10*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R11), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       (R8), Y12, Y13
+	VADDPS       Y13, Y1, Y1
+	VMULPS       (R8)(R9*1), Y12, Y12
+	VADDPS       Y12, Y8, Y8
+	VPMOVSXBD    12(R11)(R10*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R11), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       32(R8), Y12, Y13
+	VADDPS       Y13, Y3, Y3
+	VMULPS       32(R8)(R9*1), Y12, Y12
+	VADDPS       Y12, Y9, Y9
+	PREFETCHT0   4096(R12)(R10*1)
+	VPMOVSXBD    4(R12)(R10*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R12), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       (R8), Y12, Y13
+	VADDPS       Y13, Y5, Y5
+	VMULPS       (R8)(R9*1), Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VPMOVSXBD    12(R12)(R10*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R12), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       32(R8), Y12, Y13
+	VADDPS       Y13, Y7, Y7
+	VMULPS       32(R8)(R9*1), Y12, Y12
+	VADDPS       Y12, Y11, Y11
+	ADDQ         $0x10, R10
+
+done2_2:
+	CMPQ         R10, dim+112(FP)
+	JLT          loop2_2
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y6, Y2, Y0
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VPERM2F128   $0x20, Y8, Y1, Y2
+	VPERM2F128   $0x31, Y8, Y1, Y1
+	VADDPS       Y1, Y2, Y2
+	VPERM2F128   $0x20, Y10, Y5, Y1
+	VPERM2F128   $0x31, Y10, Y5, Y4
+	VADDPS       Y4, Y1, Y1
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y1, Y2, Y0
+	VUNPCKHPD    Y1, Y2, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
 	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VMOVLPS      X0, (R8)
+	VMOVUPS      X1, (R8)
 	ADDQ         CX, R8
-	VMOVHPS      X0, (R8)
-	ADDQ         $0x08, AX
-	SUBQ         $0x02, SI
+	VEXTRACTF128 $0x01, Y1, (R8)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, SI
 	JGT          tile2
 	VZEROUPPER
 	RET
@@ -2847,22 +4778,16 @@ tile3:
 	VCVTDQ2PS    Y1, Y1
 	VBROADCASTSS (R11), Y0
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      (R8), Y0
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      (R8)(R9*1), Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      (R8)(R9*2), Y3
-	VMULPS       Y1, Y3, Y4
+	VMULPS       (R8), Y1, Y0
+	VMULPS       (R8)(R9*1), Y1, Y2
+	VMULPS       (R8)(R9*2), Y1, Y4
 	VPMOVSXBD    12(R11)(R10*1), Y5
 	VCVTDQ2PS    Y5, Y5
 	VBROADCASTSS (R11), Y1
 	VMULPS       Y1, Y5, Y5
-	VMOVUPS      32(R8), Y1
-	VMULPS       Y5, Y1, Y1
-	VMOVUPS      32(R8)(R9*1), Y3
-	VMULPS       Y5, Y3, Y3
-	VMOVUPS      32(R8)(R9*2), Y6
-	VMULPS       Y5, Y6, Y5
+	VMULPS       32(R8), Y5, Y1
+	VMULPS       32(R8)(R9*1), Y5, Y3
+	VMULPS       32(R8)(R9*2), Y5, Y5
 	ADDQ         $0x10, R10
 	JMP          done0_3
 
@@ -2873,27 +4798,21 @@ loop0_3:
 	VCVTDQ2PS    Y6, Y6
 	VBROADCASTSS (R11), Y7
 	VMULPS       Y7, Y6, Y6
-	VMOVUPS      (R8), Y7
-	VMULPS       Y6, Y7, Y7
+	VMULPS       (R8), Y6, Y7
 	VADDPS       Y7, Y0, Y0
-	VMOVUPS      (R8)(R9*1), Y7
-	VMULPS       Y6, Y7, Y7
+	VMULPS       (R8)(R9*1), Y6, Y7
 	VADDPS       Y7, Y2, Y2
-	VMOVUPS      (R8)(R9*2), Y7
-	VMULPS       Y6, Y7, Y6
+	VMULPS       (R8)(R9*2), Y6, Y6
 	VADDPS       Y6, Y4, Y4
 	VPMOVSXBD    12(R11)(R10*1), Y6
 	VCVTDQ2PS    Y6, Y6
 	VBROADCASTSS (R11), Y7
 	VMULPS       Y7, Y6, Y6
-	VMOVUPS      32(R8), Y7
-	VMULPS       Y6, Y7, Y7
+	VMULPS       32(R8), Y6, Y7
 	VADDPS       Y7, Y1, Y1
-	VMOVUPS      32(R8)(R9*1), Y7
-	VMULPS       Y6, Y7, Y7
+	VMULPS       32(R8)(R9*1), Y6, Y7
 	VADDPS       Y7, Y3, Y3
-	VMOVUPS      32(R8)(R9*2), Y7
-	VMULPS       Y6, Y7, Y6
+	VMULPS       32(R8)(R9*2), Y6, Y6
 	VADDPS       Y6, Y5, Y5
 	ADDQ         $0x10, R10
 
@@ -2903,28 +4822,93 @@ done0_3:
 	VADDPS       Y1, Y0, Y0
 	VADDPS       Y3, Y2, Y2
 	VADDPS       Y5, Y4, Y4
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y2
-	VADDPS       Y2, Y1, Y3
-	VPERM2F128   $0x20, Y0, Y4, Y1
-	VPERM2F128   $0x31, Y0, Y4, Y2
-	VADDPS       Y2, Y1, Y0
-	VUNPCKLPD    Y0, Y3, Y1
-	VUNPCKHPD    Y0, Y3, Y2
+	MOVQ         DX, R11
+	CMPQ         R11, DI
+	CMOVQHI      DI, R11
+	ADDQ         BX, DX
+	MOVQ         from_base+32(FP), R8
+	XORQ         R10, R10
+	PREFETCHT0   4096(R11)(R10*1)
+	VPMOVSXBD    4(R11)(R10*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (R11), Y1
+	VMULPS       Y1, Y3, Y3
+	VMULPS       (R8), Y3, Y1
+	VMULPS       (R8)(R9*1), Y3, Y5
+	VMULPS       (R8)(R9*2), Y3, Y7
+	VPMOVSXBD    12(R11)(R10*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VBROADCASTSS (R11), Y3
+	VMULPS       Y3, Y8, Y8
+	VMULPS       32(R8), Y8, Y3
+	VMULPS       32(R8)(R9*1), Y8, Y6
+	VMULPS       32(R8)(R9*2), Y8, Y8
+	ADDQ         $0x10, R10
+	JMP          done1_3
+
+loop1_3:
+	ADDQ         $0x40, R8
+	PREFETCHT0   4096(R11)(R10*1)
+	VPMOVSXBD    4(R11)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R11), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       (R8), Y9, Y10
+	VADDPS       Y10, Y1, Y1
+	VMULPS       (R8)(R9*1), Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VMULPS       (R8)(R9*2), Y9, Y9
+	VADDPS       Y9, Y7, Y7
+	VPMOVSXBD    12(R11)(R10*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R11), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       32(R8), Y9, Y10
+	VADDPS       Y10, Y3, Y3
+	VMULPS       32(R8)(R9*1), Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VMULPS       32(R8)(R9*2), Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	ADDQ         $0x10, R10
+
+done1_3:
+	CMPQ         R10, dim+112(FP)
+	JLT          loop1_3
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y8, Y7, Y7
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y7, Y1, Y0
+	VPERM2F128   $0x31, Y7, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VPERM2F128   $0x20, Y2, Y2, Y1
+	VPERM2F128   $0x31, Y2, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VPERM2F128   $0x20, Y5, Y5, Y2
+	VPERM2F128   $0x31, Y5, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y2, Y1, Y0
+	VUNPCKHPD    Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
+	VADDPS       Y0, Y1, Y1
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VEXTRACTPS   $0x00, X0, (R8)
+	VMOVLPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x01, X0, (R8)
+	VMOVHPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x02, X0, (R8)
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, SI
+	VEXTRACTF128 $0x01, Y1, X0
+	VMOVLPS      X0, (R8)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
 	JGT          tile3
 	VZEROUPPER
 	RET
@@ -2955,26 +4939,18 @@ tile4:
 	VCVTDQ2PS    Y1, Y1
 	VBROADCASTSS (R12), Y0
 	VMULPS       Y0, Y1, Y1
-	VMOVUPS      (R8), Y0
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      (R8)(R9*1), Y2
-	VMULPS       Y1, Y2, Y2
-	VMOVUPS      (R8)(R9*2), Y3
-	VMULPS       Y1, Y3, Y4
-	VMOVUPS      (R8)(R10*1), Y3
-	VMULPS       Y1, Y3, Y6
+	VMULPS       (R8), Y1, Y0
+	VMULPS       (R8)(R9*1), Y1, Y2
+	VMULPS       (R8)(R9*2), Y1, Y4
+	VMULPS       (R8)(R10*1), Y1, Y6
 	VPMOVSXBD    12(R12)(R11*1), Y7
 	VCVTDQ2PS    Y7, Y7
 	VBROADCASTSS (R12), Y1
 	VMULPS       Y1, Y7, Y7
-	VMOVUPS      32(R8), Y1
-	VMULPS       Y7, Y1, Y1
-	VMOVUPS      32(R8)(R9*1), Y3
-	VMULPS       Y7, Y3, Y3
-	VMOVUPS      32(R8)(R9*2), Y5
-	VMULPS       Y7, Y5, Y5
-	VMOVUPS      32(R8)(R10*1), Y8
-	VMULPS       Y7, Y8, Y7
+	VMULPS       32(R8), Y7, Y1
+	VMULPS       32(R8)(R9*1), Y7, Y3
+	VMULPS       32(R8)(R9*2), Y7, Y5
+	VMULPS       32(R8)(R10*1), Y7, Y7
 	ADDQ         $0x10, R11
 	JMP          done0_4
 
@@ -2985,33 +4961,25 @@ loop0_4:
 	VCVTDQ2PS    Y8, Y8
 	VBROADCASTSS (R12), Y9
 	VMULPS       Y9, Y8, Y8
-	VMOVUPS      (R8), Y9
-	VMULPS       Y8, Y9, Y9
+	VMULPS       (R8), Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VMOVUPS      (R8)(R9*1), Y9
-	VMULPS       Y8, Y9, Y9
+	VMULPS       (R8)(R9*1), Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VMOVUPS      (R8)(R9*2), Y9
-	VMULPS       Y8, Y9, Y9
+	VMULPS       (R8)(R9*2), Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VMOVUPS      (R8)(R10*1), Y9
-	VMULPS       Y8, Y9, Y8
+	VMULPS       (R8)(R10*1), Y8, Y8
 	VADDPS       Y8, Y6, Y6
 	VPMOVSXBD    12(R12)(R11*1), Y8
 	VCVTDQ2PS    Y8, Y8
 	VBROADCASTSS (R12), Y9
 	VMULPS       Y9, Y8, Y8
-	VMOVUPS      32(R8), Y9
-	VMULPS       Y8, Y9, Y9
+	VMULPS       32(R8), Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMOVUPS      32(R8)(R9*1), Y9
-	VMULPS       Y8, Y9, Y9
+	VMULPS       32(R8)(R9*1), Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMOVUPS      32(R8)(R9*2), Y9
-	VMULPS       Y8, Y9, Y9
+	VMULPS       32(R8)(R9*2), Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMOVUPS      32(R8)(R10*1), Y9
-	VMULPS       Y8, Y9, Y8
+	VMULPS       32(R8)(R10*1), Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x10, R11
 
@@ -3022,30 +4990,102 @@ done0_4:
 	VADDPS       Y3, Y2, Y2
 	VADDPS       Y5, Y4, Y4
 	VADDPS       Y7, Y6, Y6
-	VPERM2F128   $0x20, Y2, Y0, Y1
-	VPERM2F128   $0x31, Y2, Y0, Y0
-	VADDPS       Y0, Y1, Y2
-	VPERM2F128   $0x20, Y6, Y4, Y1
-	VPERM2F128   $0x31, Y6, Y4, Y0
-	VADDPS       Y0, Y1, Y0
-	VUNPCKLPD    Y0, Y2, Y1
-	VUNPCKHPD    Y0, Y2, Y0
+	MOVQ         DX, R12
+	CMPQ         R12, DI
+	CMOVQHI      DI, R12
+	ADDQ         BX, DX
+	MOVQ         from_base+32(FP), R8
+	XORQ         R11, R11
+	PREFETCHT0   4096(R12)(R11*1)
+	VPMOVSXBD    4(R12)(R11*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (R12), Y1
+	VMULPS       Y1, Y3, Y3
+	VMULPS       (R8), Y3, Y1
+	VMULPS       (R8)(R9*1), Y3, Y5
+	VMULPS       (R8)(R9*2), Y3, Y8
+	VMULPS       (R8)(R10*1), Y3, Y10
+	VPMOVSXBD    12(R12)(R11*1), Y11
+	VCVTDQ2PS    Y11, Y11
+	VBROADCASTSS (R12), Y3
+	VMULPS       Y3, Y11, Y11
+	VMULPS       32(R8), Y11, Y3
+	VMULPS       32(R8)(R9*1), Y11, Y7
+	VMULPS       32(R8)(R9*2), Y11, Y9
+	VMULPS       32(R8)(R10*1), Y11, Y11
+	ADDQ         $0x10, R11
+	JMP          done1_4
+
+loop1_4:
+	ADDQ         $0x40, R8
+	PREFETCHT0   4096(R12)(R11*1)
+	VPMOVSXBD    4(R12)(R11*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R12), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       (R8), Y12, Y13
+	VADDPS       Y13, Y1, Y1
+	VMULPS       (R8)(R9*1), Y12, Y13
+	VADDPS       Y13, Y5, Y5
+	VMULPS       (R8)(R9*2), Y12, Y13
+	VADDPS       Y13, Y8, Y8
+	VMULPS       (R8)(R10*1), Y12, Y12
+	VADDPS       Y12, Y10, Y10
+	VPMOVSXBD    12(R12)(R11*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R12), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       32(R8), Y12, Y13
+	VADDPS       Y13, Y3, Y3
+	VMULPS       32(R8)(R9*1), Y12, Y13
+	VADDPS       Y13, Y7, Y7
+	VMULPS       32(R8)(R9*2), Y12, Y13
+	VADDPS       Y13, Y9, Y9
+	VMULPS       32(R8)(R10*1), Y12, Y12
+	VADDPS       Y12, Y11, Y11
+	ADDQ         $0x10, R11
+
+done1_4:
+	CMPQ         R11, dim+112(FP)
+	JLT          loop1_4
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x20, Y4, Y0, Y3
+	VPERM2F128   $0x31, Y4, Y0, Y0
+	VADDPS       Y0, Y3, Y3
+	VPERM2F128   $0x20, Y8, Y1, Y0
+	VPERM2F128   $0x31, Y8, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VPERM2F128   $0x20, Y6, Y2, Y1
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VPERM2F128   $0x20, Y10, Y5, Y2
+	VPERM2F128   $0x31, Y10, Y5, Y4
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y0, Y3, Y4
+	VUNPCKHPD    Y0, Y3, Y0
+	VADDPS       Y0, Y4, Y4
+	VUNPCKLPD    Y2, Y1, Y0
+	VUNPCKHPD    Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VSHUFPS      $0x88, Y0, Y4, Y1
+	VSHUFPS      $0xdd, Y0, Y4, Y0
 	VADDPS       Y0, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VUNPCKLPS    X0, X1, X0
-	VXORPS       Y1, Y1, Y1
-	VADDPS       X1, X0, X0
+	VXORPS       Y0, Y0, Y0
+	VADDPS       Y0, Y1, Y1
 	MOVQ         AX, R8
-	VEXTRACTPS   $0x00, X0, (R8)
+	VMOVLPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x01, X0, (R8)
+	VMOVHPS      X1, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x02, X0, (R8)
+	VEXTRACTF128 $0x01, Y1, X0
+	VMOVLPS      X0, (R8)
 	ADDQ         CX, R8
-	VEXTRACTPS   $0x03, X0, (R8)
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, SI
+	VMOVHPS      X0, (R8)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
 	JGT          tile4
 	VZEROUPPER
 	RET
@@ -3082,6 +5122,119 @@ columns1_8:
 	MOVQ    stride+88(FP), BX
 	MOVQ    n+104(FP), SI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, SI
+	JLT     loop1_8odd
+
+loop1_8two:
+	VBROADCASTSS (AX), Y8
+	PREFETCHT0   4096(DX)(CX*1)
+	VPMOVSXBD    4(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    12(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    20(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    28(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    36(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    44(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVSXBD    52(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVSXBD    60(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y8
+	PREFETCHT0   4096(DX)(CX*1)
+	VPMOVSXBD    4(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VPMOVSXBD    12(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VPMOVSXBD    20(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VPMOVSXBD    28(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VPMOVSXBD    36(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    44(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VPMOVSXBD    52(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VPMOVSXBD    60(DX)(CX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (DX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         BX, DX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
+	JGE          loop1_8two
+
+loop1_8odd:
+	ADDQ $0x02, SI
+	JZ   loop1_8none
 
 loop1_8:
 	VBROADCASTSS (AX), Y8
@@ -3138,18 +5291,20 @@ loop1_8:
 	ADDQ         $0x04, AX
 	DECQ         SI
 	JNZ          loop1_8
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), DX
-	VMOVUPS      Y0, (AX)(CX*4)
-	VMOVUPS      Y1, 32(AX)(CX*4)
-	VMOVUPS      Y2, 64(AX)(CX*4)
-	VMOVUPS      Y3, 96(AX)(CX*4)
-	VMOVUPS      Y4, 128(AX)(CX*4)
-	VMOVUPS      Y5, 160(AX)(CX*4)
-	VMOVUPS      Y6, 192(AX)(CX*4)
-	VMOVUPS      Y7, 224(AX)(CX*4)
-	ADDQ         $0x40, CX
-	JMP          columns1_8
+
+loop1_8none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), DX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	VMOVUPS Y2, 64(AX)(CX*4)
+	VMOVUPS Y3, 96(AX)(CX*4)
+	VMOVUPS Y4, 128(AX)(CX*4)
+	VMOVUPS Y5, 160(AX)(CX*4)
+	VMOVUPS Y6, 192(AX)(CX*4)
+	VMOVUPS Y7, 224(AX)(CX*4)
+	ADDQ    $0x40, CX
+	JMP     columns1_8
 
 end1_8:
 columns1_2:
@@ -3164,6 +5319,47 @@ columns1_2:
 	MOVQ    stride+88(FP), BX
 	MOVQ    n+104(FP), SI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, SI
+	JLT     loop1_2odd
+
+loop1_2two:
+	VBROADCASTSS (AX), Y2
+	PREFETCHT0   4096(DX)(CX*1)
+	VPMOVSXBD    4(DX)(CX*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (DX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    12(DX)(CX*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (DX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         BX, DX
+	VBROADCASTSS 4(AX), Y2
+	PREFETCHT0   4096(DX)(CX*1)
+	VPMOVSXBD    4(DX)(CX*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (DX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VPMOVSXBD    12(DX)(CX*1), Y3
+	VCVTDQ2PS    Y3, Y3
+	VBROADCASTSS (DX), Y4
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         BX, DX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, SI
+	JGE          loop1_2two
+
+loop1_2odd:
+	ADDQ $0x02, SI
+	JZ   loop1_2none
 
 loop1_2:
 	VBROADCASTSS (AX), Y2
@@ -3184,12 +5380,14 @@ loop1_2:
 	ADDQ         $0x04, AX
 	DECQ         SI
 	JNZ          loop1_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), DX
-	VMOVUPS      Y0, (AX)(CX*4)
-	VMOVUPS      Y1, 32(AX)(CX*4)
-	ADDQ         $0x10, CX
-	JMP          columns1_2
+
+loop1_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), DX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	ADDQ    $0x10, CX
+	JMP     columns1_2
 
 end1_2:
 	VZEROUPPER
@@ -3219,6 +5417,89 @@ columns2_4:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop2_4odd
+
+loop2_4two:
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS (AX)(CX*1), Y9
+	PREFETCHT0   4096(BX)(DX*1)
+	VPMOVSXBD    4(BX)(DX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (BX), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVSXBD    12(BX)(DX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (BX), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    20(BX)(DX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (BX), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    28(BX)(DX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (BX), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y10, Y9, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y9
+	PREFETCHT0   4096(BX)(DX*1)
+	VPMOVSXBD    4(BX)(DX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (BX), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VPMOVSXBD    12(BX)(DX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (BX), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    20(BX)(DX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (BX), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       Y10, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y10, Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    28(BX)(DX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (BX), Y11
+	VMULPS       Y11, Y10, Y10
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y10, Y9, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop2_4two
+
+loop2_4odd:
+	ADDQ $0x02, DI
+	JZ   loop2_4none
 
 loop2_4:
 	VBROADCASTSS (AX), Y8
@@ -3260,19 +5541,21 @@ loop2_4:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop2_4
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	VMOVUPS      Y2, 64(AX)(DX*4)
-	VMOVUPS      Y3, 96(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y4, (AX)(DX*4)
-	VMOVUPS      Y5, 32(AX)(DX*4)
-	VMOVUPS      Y6, 64(AX)(DX*4)
-	VMOVUPS      Y7, 96(AX)(DX*4)
-	ADDQ         $0x20, DX
-	JMP          columns2_4
+
+loop2_4none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	VMOVUPS Y2, 64(AX)(DX*4)
+	VMOVUPS Y3, 96(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y4, (AX)(DX*4)
+	VMOVUPS Y5, 32(AX)(DX*4)
+	VMOVUPS Y6, 64(AX)(DX*4)
+	VMOVUPS Y7, 96(AX)(DX*4)
+	ADDQ    $0x20, DX
+	JMP     columns2_4
 
 end2_4:
 columns2_2:
@@ -3290,6 +5573,57 @@ columns2_2:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop2_2odd
+
+loop2_2two:
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	PREFETCHT0   4096(BX)(DX*1)
+	VPMOVSXBD    4(BX)(DX*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS (BX), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y6, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVSXBD    12(BX)(DX*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS (BX), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       Y6, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y4
+	VBROADCASTSS 4(AX)(CX*1), Y5
+	PREFETCHT0   4096(BX)(DX*1)
+	VPMOVSXBD    4(BX)(DX*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS (BX), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y6, Y4, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y6, Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVSXBD    12(BX)(DX*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS (BX), Y7
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       Y6, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop2_2two
+
+loop2_2odd:
+	ADDQ $0x02, DI
+	JZ   loop2_2none
 
 loop2_2:
 	VBROADCASTSS (AX), Y4
@@ -3315,15 +5649,17 @@ loop2_2:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop2_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y2, (AX)(DX*4)
-	VMOVUPS      Y3, 32(AX)(DX*4)
-	ADDQ         $0x10, DX
-	JMP          columns2_2
+
+loop2_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y2, (AX)(DX*4)
+	VMOVUPS Y3, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	JMP     columns2_2
 
 end2_2:
 	VZEROUPPER
@@ -3352,6 +5688,67 @@ columns3_2:
 	MOVQ    stride+88(FP), SI
 	MOVQ    n+104(FP), DI
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, DI
+	JLT     loop3_2odd
+
+loop3_2two:
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	PREFETCHT0   4096(BX)(DX*1)
+	VPMOVSXBD    4(BX)(DX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (BX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y6, Y10
+	VADDPS       Y10, Y0, Y0
+	VMULPS       Y9, Y7, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    12(BX)(DX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (BX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       Y9, Y7, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       Y9, Y8, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         SI, BX
+	VBROADCASTSS 4(AX), Y6
+	VBROADCASTSS 4(AX)(CX*1), Y7
+	VBROADCASTSS 4(AX)(CX*2), Y8
+	PREFETCHT0   4096(BX)(DX*1)
+	VPMOVSXBD    4(BX)(DX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (BX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y6, Y10
+	VADDPS       Y10, Y0, Y0
+	VMULPS       Y9, Y7, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       Y9, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VPMOVSXBD    12(BX)(DX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (BX), Y10
+	VMULPS       Y10, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       Y9, Y7, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       Y9, Y8, Y6
+	VADDPS       Y6, Y5, Y5
+	ADDQ         SI, BX
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, DI
+	JGE          loop3_2two
+
+loop3_2odd:
+	ADDQ $0x02, DI
+	JZ   loop3_2none
 
 loop3_2:
 	VBROADCASTSS (AX), Y6
@@ -3382,18 +5779,20 @@ loop3_2:
 	ADDQ         $0x04, AX
 	DECQ         DI
 	JNZ          loop3_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), BX
-	VMOVUPS      Y0, (AX)(DX*4)
-	VMOVUPS      Y1, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y2, (AX)(DX*4)
-	VMOVUPS      Y3, 32(AX)(DX*4)
-	LEAQ         (AX)(BX*4), AX
-	VMOVUPS      Y4, (AX)(DX*4)
-	VMOVUPS      Y5, 32(AX)(DX*4)
-	ADDQ         $0x10, DX
-	JMP          columns3_2
+
+loop3_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), BX
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS Y1, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y2, (AX)(DX*4)
+	VMOVUPS Y3, 32(AX)(DX*4)
+	LEAQ    (AX)(BX*4), AX
+	VMOVUPS Y4, (AX)(DX*4)
+	VMOVUPS Y5, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	JMP     columns3_2
 
 end3_2:
 	VZEROUPPER
@@ -3426,6 +5825,77 @@ columns4_2:
 	MOVQ    stride+88(FP), DI
 	MOVQ    n+104(FP), R8
 	MOVQ    from_base+32(FP), AX
+	SUBQ    $0x02, R8
+	JLT     loop4_2odd
+
+loop4_2two:
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS (AX)(CX*1), Y9
+	VBROADCASTSS (AX)(CX*2), Y10
+	VBROADCASTSS (AX)(DX*1), Y11
+	PREFETCHT0   4096(SI)(BX*1)
+	VPMOVSXBD    4(SI)(BX*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (SI), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       Y12, Y8, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y12, Y10, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y6, Y6
+	VPMOVSXBD    12(SI)(BX*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (SI), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       Y12, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMULPS       Y12, Y9, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y12, Y10, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y12, Y11, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         DI, SI
+	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(AX)(CX*1), Y9
+	VBROADCASTSS 4(AX)(CX*2), Y10
+	VBROADCASTSS 4(AX)(DX*1), Y11
+	PREFETCHT0   4096(SI)(BX*1)
+	VPMOVSXBD    4(SI)(BX*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (SI), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       Y12, Y8, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y12, Y9, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y12, Y10, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y12, Y11, Y12
+	VADDPS       Y12, Y6, Y6
+	VPMOVSXBD    12(SI)(BX*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (SI), Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       Y12, Y8, Y8
+	VADDPS       Y8, Y1, Y1
+	VMULPS       Y12, Y9, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       Y12, Y10, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y12, Y11, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         DI, SI
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, R8
+	JGE          loop4_2two
+
+loop4_2odd:
+	ADDQ $0x02, R8
+	JZ   loop4_2none
 
 loop4_2:
 	VBROADCASTSS (AX), Y8
@@ -3461,21 +5931,23 @@ loop4_2:
 	ADDQ         $0x04, AX
 	DECQ         R8
 	JNZ          loop4_2
-	MOVQ         to_base+0(FP), AX
-	MOVQ         ldt+24(FP), SI
-	VMOVUPS      Y0, (AX)(BX*4)
-	VMOVUPS      Y1, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y2, (AX)(BX*4)
-	VMOVUPS      Y3, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y4, (AX)(BX*4)
-	VMOVUPS      Y5, 32(AX)(BX*4)
-	LEAQ         (AX)(SI*4), AX
-	VMOVUPS      Y6, (AX)(BX*4)
-	VMOVUPS      Y7, 32(AX)(BX*4)
-	ADDQ         $0x10, BX
-	JMP          columns4_2
+
+loop4_2none:
+	MOVQ    to_base+0(FP), AX
+	MOVQ    ldt+24(FP), SI
+	VMOVUPS Y0, (AX)(BX*4)
+	VMOVUPS Y1, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y2, (AX)(BX*4)
+	VMOVUPS Y3, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS Y5, 32(AX)(BX*4)
+	LEAQ    (AX)(SI*4), AX
+	VMOVUPS Y6, (AX)(BX*4)
+	VMOVUPS Y7, 32(AX)(BX*4)
+	ADDQ    $0x10, BX
+	JMP     columns4_2
 
 end4_2:
 	VZEROUPPER

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// scores multiplies rows of queries by keys, as many at a time as fill a register with results: 16 or, in AVX2, 4.
+// scores multiplies rows of queries by keys, as many at a time as fill a register with results: 16 or, in AVX2, 8.
 func scores(s set, k kind) {
 	TEXT("scores"+k.name+s.name, NOSPLIT, signature)
 	rows := []int{1, 2, 3, 4, 8}
@@ -22,10 +22,13 @@ func scores(s set, k kind) {
 }
 
 func scoresOf(s set, k kind, m int) {
-	results := s.width() * s.width() / 16 // of a tile: 16 or 4
-	keys := results / m                   // of a tile
+	keys := s.width() / m // of a tile
 	if m == 3 {
-		keys = results / 4
+		keys = s.width() / 4
+	}
+	per := min(4, keys) // of a group
+	if !s.wide {
+		per = max(4/m, 1) // two registers for each sum
 	}
 	label := func(name string) string { return fmt.Sprintf("%s%d", name, m) }
 	to := Load(Param("to").Base(), GP64())
@@ -42,10 +45,10 @@ func scoresOf(s set, k kind, m int) {
 	at := GP64()
 
 	Label(label("tile"))
-	var sums [][]VecVirtual // of every result: the registers with its lanes
-	for first := 0; first < keys; first += 4 {
+	var sums []VecVirtual // of every result: the register with its lanes, or sums of two of them
+	for first := 0; first < keys; first += per {
 		var key []Register
-		for range min(4, keys) {
+		for range per {
 			p := GP64()
 			MOVQ(next, p)
 			CMPQ(p, last)
@@ -72,24 +75,32 @@ func scoresOf(s set, k kind, m int) {
 		Label(done)
 		CMPQ(at, NewParamAddr("dim", 112))
 		JLT(LabelRef(loop))
-		sums = append(sums, part...)
+		for i := range part {
+			if !s.wide {
+				VADDPS(part[i][1], part[i][0], part[i][0]) // the first step of the tree
+			}
+			sums = append(sums, part[i][0])
+		}
 	}
-	if m == 2 && s.wide { // two groups of two rows and four keys: in the order of rows
-		sums = append(append(append(sums[:4:4], sums[8:12]...), sums[4:8]...), sums[12:]...)
+	if per < keys { // groups have all rows: in the order of rows
+		var rows []VecVirtual
+		for row := range m {
+			for first := 0; first < keys; first += per {
+				at := first*m + row*per
+				rows = append(rows, sums[at:at+per]...)
+			}
+		}
+		sums = rows
 	}
 	var r VecVirtual
 	if s.wide {
-		r = fold16(sums)
+		r = s.fold16(sums)
 	} else {
-		r = fold4(sums)
+		r = s.fold8(sums)
 	}
 	zero := s.reg()
 	VXORPS(zero, zero, zero)
-	if s.wide {
-		VADDPS(zero, r, r) // a sum of negative zeros began with a positive one
-	} else {
-		VADDPS(zero.AsX(), r, r)
-	}
+	VADDPS(zero, r, r) // a sum of negative zeros began with a positive one
 	storeRows(s, r, to, apart, m, keys)
 	ADDQ(Imm(uint64(4*keys)), to)
 	SUBQ(Imm(uint64(keys)), left)
@@ -98,93 +109,102 @@ func scoresOf(s set, k kind, m int) {
 
 // products adds the products of 16 elements to the lanes of every row and key, or begins with them.
 func products(s set, k kind, q rowsOf, m int, key []Register, at Register, sums [][]VecVirtual, begin bool) {
-	for part := range 16 / s.width() {
-		var wide []VecVirtual
-		for _, p := range key {
-			if part == 0 {
-				fetch(k, p, at, 0)
-			}
-			wide = append(wide, s.widen(k, p, at, part*s.width()))
+	add := func(x Op, v, sum VecVirtual) {
+		if begin {
+			VMULPS(x, v, sum)
+			return
 		}
-		for row := range m {
-			x := s.reg()
-			VMOVUPS(q.row(row, 4*part*s.width()), x)
-			for i, v := range wide {
-				sum := sums[row*len(key)+i][part]
-				if begin {
-					VMULPS(v, x, sum)
-					continue
+		p := s.reg()
+		VMULPS(x, v, p)
+		VADDPS(p, sum, sum)
+	}
+	if !s.wide { // few registers: queries are operands in memory
+		for i, p := range key {
+			fetch(k, p, at, 0)
+			for part := range 2 {
+				v := s.widen(k, p, at, part*s.width())
+				for row := range m {
+					add(q.row(row, 4*part*s.width()), v, sums[row*len(key)+i][part])
 				}
-				p := s.reg()
-				VMULPS(v, x, p)
-				VADDPS(p, sum, sum)
 			}
+		}
+		return
+	}
+	var wide []VecVirtual
+	for _, p := range key {
+		fetch(k, p, at, 0)
+		wide = append(wide, s.widen(k, p, at, 0))
+	}
+	for row := range m {
+		x := s.reg()
+		VMOVUPS(q.row(row, 0), x)
+		for i, v := range wide {
+			add(v, x, sums[row*len(key)+i][0])
 		}
 	}
 }
 
 // fold16 folds the lanes of 16 sums, all at once, by the tree that folds one: l+8, l+4, l+2, l+1. Of 12 sums the last four
 // results have no meaning.
-func fold16(sums [][]VecVirtual) VecVirtual {
+func (s set) fold16(sums []VecVirtual) VecVirtual {
 	var a [16]VecVirtual
 	for i := range a { // where the result of sum i comes from
 		if i < len(sums) {
-			a[[]int{0, 8, 4, 12}[i/4]+[]int{0, 2, 1, 3}[i%4]] = sums[i][0]
+			a[[]int{0, 8, 4, 12}[i/4]+[]int{0, 2, 1, 3}[i%4]] = sums[i]
 		}
-	}
-	pair := func(x, y VecVirtual, lo, hi func(x, y, to VecVirtual)) VecVirtual {
-		if y == nil {
-			y = x
-		}
-		t, u := ZMM(), ZMM()
-		lo(x, y, t)
-		hi(x, y, u)
-		VADDPS(u, t, t)
-		return t
-	}
-	shuffle := func(order uint64) func(x, y, to VecVirtual) {
-		return func(x, y, to VecVirtual) { VSHUFF64X2(Imm(order), y, x, to) }
 	}
 	for i := range 8 {
-		a[i] = pair(a[i], a[i+8], shuffle(0x44), shuffle(0xee))
+		a[i] = s.pair(a[i], a[i+8], halves(0x44), halves(0xee))
 	}
 	for i := range 4 {
-		a[i] = pair(a[i], a[i+4], shuffle(0x88), shuffle(0xdd))
+		a[i] = s.pair(a[i], a[i+4], halves(0x88), halves(0xdd))
 	}
 	for i := range 2 {
-		a[i] = pair(a[i], a[i+2], func(x, y, to VecVirtual) { VUNPCKLPD(y, x, to) }, func(x, y, to VecVirtual) { VUNPCKHPD(y, x, to) })
+		a[i] = s.pair(a[i], a[i+2], lowDoubles, highDoubles)
 	}
-	within := func(order uint64) func(x, y, to VecVirtual) {
-		return func(x, y, to VecVirtual) { VSHUFPS(Imm(order), y, x, to) }
-	}
-	return pair(a[0], a[1], within(0x88), within(0xdd))
+	return s.pair(a[0], a[1], singles(0x88), singles(0xdd))
 }
 
-// fold4 is fold16 for four sums in two registers each; it returns an XMM. Of three sums the last result has no meaning.
-func fold4(sums [][]VecVirtual) VecVirtual {
-	var a [4]VecVirtual
-	for i := range a {
-		a[i] = a[0]
-		if i < len(sums) {
-			a[i] = sums[i][0]
-			VADDPS(sums[i][1], a[i], a[i])
-		}
+// fold8 folds the lanes of eight sums of halves by the rest of that tree. Of six sums the last two results have no meaning.
+func (s set) fold8(sums []VecVirtual) VecVirtual {
+	var a [8]VecVirtual
+	copy(a[:], sums)
+	cross := func(order uint64) shuffle {
+		return func(x, y, to VecVirtual) { VPERM2F128(Imm(order), y, x, to) }
 	}
-	t, u := YMM(), YMM()
+	for i := range 4 {
+		a[i] = s.pair(a[i], a[i+4], cross(0x20), cross(0x31))
+	}
 	for i := 0; i < 4; i += 2 {
-		VPERM2F128(Imm(0x20), a[i+1], a[i], t)
-		VPERM2F128(Imm(0x31), a[i+1], a[i], u)
-		a[i] = YMM()
-		VADDPS(u, t, a[i])
+		a[i] = s.pair(a[i], a[i+1], lowDoubles, highDoubles)
 	}
-	VUNPCKLPD(a[2], a[0], t)
-	VUNPCKHPD(a[2], a[0], u)
+	return s.pair(a[0], a[2], singles(0x88), singles(0xdd))
+}
+
+// shuffle takes lanes of two registers.
+type shuffle func(x, y, to VecVirtual)
+
+func lowDoubles(x, y, to VecVirtual)  { VUNPCKLPD(y, x, to) }
+func highDoubles(x, y, to VecVirtual) { VUNPCKHPD(y, x, to) }
+
+func singles(order uint64) shuffle {
+	return func(x, y, to VecVirtual) { VSHUFPS(Imm(order), y, x, to) }
+}
+
+func halves(order uint64) shuffle {
+	return func(x, y, to VecVirtual) { VSHUFF64X2(Imm(order), y, x, to) }
+}
+
+// pair adds what two shuffles take of two registers, or of one.
+func (s set) pair(x, y VecVirtual, lo, hi shuffle) VecVirtual {
+	if y == nil {
+		y = x
+	}
+	t, u := s.reg(), s.reg()
+	lo(x, y, t)
+	hi(x, y, u)
 	VADDPS(u, t, t)
-	VHADDPS(t, t, t) // sums 0, 2, 0, 2 and 1, 3, 1, 3
-	x := XMM()
-	VEXTRACTF128(Imm(1), t, x)
-	VUNPCKLPS(x, t.AsX(), x)
-	return x
+	return t
 }
 
 // storeRows writes results, row by row.
@@ -207,17 +227,24 @@ func storeRows(s set, r VecVirtual, to, apart Register, m, keys int) {
 		case keys == 4 && i == 0:
 			VMOVUPS(r.AsX(), at)
 		case keys == 4:
-			VEXTRACTF32X4(Imm(uint64(i)), r, at)
+			s.extract(r, i, at)
 		case keys == 2 && i%2 == 1:
 			VMOVHPS(pair, at)
 		case keys == 2:
 			if i > 0 {
 				pair = XMM()
-				VEXTRACTF32X4(Imm(uint64(i/2)), r, pair)
+				s.extract(r, i/2, pair)
 			}
 			VMOVLPS(pair, at)
-		case keys == 1:
-			VEXTRACTPS(Imm(uint64(i)), r, at)
 		}
+	}
+}
+
+// extract takes four lanes, the i-th, out of a register.
+func (s set) extract(r VecVirtual, i int, to Op) {
+	if s.wide {
+		VEXTRACTF32X4(Imm(uint64(i)), r, to)
+	} else {
+		VEXTRACTF128(Imm(uint64(i)), r, to)
 	}
 }
