@@ -27,7 +27,7 @@ var (
 var (
 	momentsAVX2 = moments{
 		Moment{4, 8, 16, 2, false, []momentTile{momentx1AVX2, momentx2AVX2}, nil},
-		Moment{4, 8, 16, 2, false, []momentTile{momentx1AVX2, momentx2AVX2}, packMomentsAVX2},
+		Moment{4, 8, 24, 2, false, []momentTile{exactMomentx1AVX2, exactMomentx2AVX2, exactMomentx3AVX2}, packMomentsAVX2},
 	}
 	momentsAVX512 = moments{
 		Moment{8, 16, 48, 2, false, []momentTile{momentx1AVX512, momentx2AVX512, momentx3AVX512}, nil},

@@ -40,5 +40,14 @@ func momentx1AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int
 // momentx2AVX2 is for 16 columns; addMoment is the specification.
 func momentx2AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
 
-// packMomentsAVX2 packs a multiple of 16 columns; packMoments is the specification.
+// exactMomentx1AVX2 is for 8 columns; addMoment is the specification.
+func exactMomentx1AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+// exactMomentx2AVX2 is for 16 columns; addMoment is the specification.
+func exactMomentx2AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+// exactMomentx3AVX2 is for 24 columns; addMoment is the specification.
+func exactMomentx3AVX2(c []float64, ldc int, a []float32, ks int, b []float32, bs int, k int)
+
+// packMomentsAVX2 packs a multiple of 8 columns; packMoments is the specification.
 func packMomentsAVX2(dst []float32, x []byte, stride int, w []float32, cols int, width int)

@@ -20,7 +20,7 @@ type Moment struct {
 	Steps  int                                                                     // that two rows take
 	Across bool                                                                    // Add takes a across, and four steps or multiples
 	add    []momentTile                                                            // for 1, 2, 3 … times Lanes columns
-	pack   func(dst []float32, x []byte, stride int, w []float32, cols, width int) // of a multiple of 16 columns
+	pack   func(dst []float32, x []byte, stride int, w []float32, cols, width int) // of a multiple of Lanes, or 16, columns
 }
 
 // MomentRows is the most rows that are added up at once.
@@ -75,9 +75,10 @@ const (
 // and those from 2^64 on NaN. Columns of dst from cols on stay as they are. A NaN in w has the upper
 // half of its bits only.
 func (m *Moment) Pack(dst []float32, x []byte, stride int, w []float32, cols, width int) {
-	n := cols &^ 15
+	unit := min(m.Lanes, 16)
+	n := cols / unit * unit
 	m.pack(dst, x, stride, w, n, width)
-	if n == cols {
+	if n == cols || len(w) == 0 {
 		return
 	}
 	if m.Steps == 1 {

@@ -269,7 +269,7 @@ func (p *Product) Levels4(n int, scratch []byte) {
 //	y += s·(sum + (Mid−z)·Σx) + b·Σx
 //
 // in that order, each operation rounded; y += sum without scales. Where a sum is smaller than 2^-126 a set may take
-// it for zero.
+// it for zero, and where a product is larger than any float32 it may be infinite before it is added, or not.
 func (p *Product) Pairs(n int) {
 	if t := active.tiled; t != nil && t.pairs != nil && n >= tileTokens {
 		p.tile(t, formPairs2, n, nil)

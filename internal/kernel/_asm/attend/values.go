@@ -64,43 +64,43 @@ func valueBlock(s set, k kind, m, per int, weights rowsOf, at Register, loop str
 	value, stride, left := Load(Param("data").Base(), GP64()), Load(Param("stride"), GP64()), Load(Param("n"), GP64())
 	Load(Param("from").Base(), weights.base)
 	one := func(disp int) {
-	weight := make([]VecVirtual, m)
-	for row := range m {
-		if !s.wide || m == 1 { // for more rows, what AVX-512 broadcasts as it multiplies takes no slot of a shuffle
-			weight[row] = s.reg()
-			VBROADCASTSS(weights.row(row, disp), weight[row])
-		}
-	}
-	for j := range per {
-		if j*s.width()*k.size%64 == 0 {
-			fetch(k, value, at, j*s.width())
-		}
-		v := s.widen(k, value, at, j*s.width())
+		weight := make([]VecVirtual, m)
 		for row := range m {
-			p := s.reg()
-			if weight[row] == nil {
-				VMULPS_BCST(weights.row(row, disp), v, p)
-			} else {
-				VMULPS(v, weight[row], p)
+			if !s.wide || m == 1 { // for more rows, what AVX-512 broadcasts as it multiplies takes no slot of a shuffle
+				weight[row] = s.reg()
+				VBROADCASTSS(weights.row(row, disp), weight[row])
 			}
-			VADDPS(p, sums[row*per+j], sums[row*per+j])
 		}
-	}
+		for j := range per {
+			if j*s.width()*k.size%64 == 0 {
+				fetch(k, value, at, j*s.width())
+			}
+			v := s.widen(k, value, at, j*s.width())
+			for row := range m {
+				p := s.reg()
+				if weight[row] == nil {
+					VMULPS_BCST(weights.row(row, disp), v, p)
+				} else {
+					VMULPS(v, weight[row], p)
+				}
+				VADDPS(p, sums[row*per+j], sums[row*per+j])
+			}
+		}
 	}
 	if !s.wide {
 		SUBQ(Imm(2), left)
-		JLT(LabelRef(loop+"odd"))
-		Label(loop+"two")
+		JLT(LabelRef(loop + "odd"))
+		Label(loop + "two")
 		one(0)
 		ADDQ(stride, value)
 		one(4)
 		ADDQ(stride, value)
 		ADDQ(Imm(8), weights.base)
 		SUBQ(Imm(2), left)
-		JGE(LabelRef(loop+"two"))
-		Label(loop+"odd")
+		JGE(LabelRef(loop + "two"))
+		Label(loop + "odd")
 		ADDQ(Imm(2), left)
-		JZ(LabelRef(loop+"none"))
+		JZ(LabelRef(loop + "none"))
 	}
 	Label(loop)
 	one(0)
@@ -108,7 +108,7 @@ func valueBlock(s set, k kind, m, per int, weights rowsOf, at Register, loop str
 	ADDQ(Imm(4), weights.base)
 	DECQ(left)
 	JNZ(LabelRef(loop))
-	Label(loop+"none")
+	Label(loop + "none")
 	i := 0
 	eachRow(at, m, func(mem Mem) {
 		for j := range per {

@@ -21,15 +21,16 @@ func main() {
 	case "avx2":
 		outers(AVX2, float32s, 4, 2)
 		outers(AVX2, float64s, 4, 2)
-		moments(AVX2, 4, 2)
+		moments(AVX2, 4, 2, false)
+		moments(AVX2, 4, 3, true)
 		pack(AVX2)
 	case "avx512":
 		outers(AVX512, float32s, 8, 3)
 		outers(AVX512, float64s, 8, 3)
-		moments(AVX512, 8, 3)
+		moments(AVX512, 8, 3, false)
 		pack(AVX512)
 	case "bf16":
-		moments(BF16, 8, 3)
+		moments(BF16, 8, 3, false)
 		pack(BF16)
 	}
 	Generate()
@@ -126,6 +127,7 @@ type tile struct {
 	ISA
 	arithmetic
 	parts int
+	fused bool
 	sums  []VecPhysical // row by row
 	free  []VecPhysical
 }
@@ -169,7 +171,7 @@ func (k *tile) steps(combine func(ops ...Op), x func(i int) Mem, advance func())
 	}
 	ADDQ(bs, b)
 	for i, sum := range k.sums {
-		at, v, product := x(i/k.parts), columns[i%k.parts], products[i%len(products)]
+		at, v := x(i/k.parts), columns[i%k.parts]
 		if i%k.parts == 0 && (k.BF16 || !k.Wide) {
 			k.spread(at, value)
 		}
@@ -177,9 +179,14 @@ func (k *tile) steps(combine func(ops ...Op), x func(i int) Mem, advance func())
 		case k.BF16:
 			VDPBF16PS(value, v, sum)
 			continue
-		case k.Wide: // to spread an element costs time in registers of 64 bytes, but not in an operand
+		case k.fused:
+			VFMADD231PS(value, v, sum)
+			continue
+		}
+		product := products[i%len(products)]
+		if k.Wide { // to spread an element costs time in registers of 64 bytes, but not in an operand
 			k.mulAll(at, v, product)
-		default:
+		} else {
 			k.mul(value, v, product)
 		}
 		combine(product, sum, sum)
@@ -188,6 +195,7 @@ func (k *tile) steps(combine func(ops ...Op), x func(i int) Mem, advance func())
 	DECQ(n)
 	JNZ(LabelRef("step"))
 	Label("done")
+	k.free = append(k.free, columns...)
 }
 
 var (

@@ -10,19 +10,24 @@ import (
 	. "nibble/internal/kernel/asm/emit"
 )
 
-// moments writes what adds up a chunk of second moments, for one to parts registers of columns.
-func moments(a ISA, rows, parts int) {
+// moments writes what adds up a chunk of second moments, for one to parts registers of columns. Products that are exact may be fused
+// with the sum: the bits are the same.
+func moments(a ISA, rows, parts int, fused bool) {
 	for p := range parts {
-		moment(a, rows, p+1)
+		moment(a, rows, p+1, fused)
 	}
 }
 
 // moment adds up outer products in float32 and adds the sums to c, in float64.
-func moment(a ISA, rows, parts int) {
+func moment(a ISA, rows, parts int, fused bool) {
 	name := fmt.Sprintf("momentx%d%s", parts, a.Name)
+	if fused {
+		name = fmt.Sprintf("exactMomentx%d%s", parts, a.Name)
+	}
 	TEXT(name, NOSPLIT, "func(c []float64, ldc int, a []float32, ks int, b []float32, bs, k int)")
 	Doc(fmt.Sprintf("%s is for %d columns; addMoment is the specification.", name, parts*a.Bytes()/4))
 	k := begin(a, float32s, rows, parts)
+	k.fused = fused
 	c := RowsAt(base("c"), bytes("ldc", 3), rows)
 	for i, sum := range k.sums {
 		a.Zero(sum)
@@ -58,7 +63,7 @@ func pack(a ISA) {
 	if a.BF16 {
 		spec = "packMomentPairs"
 	}
-	Doc(fmt.Sprintf("packMoments%s packs a multiple of 16 columns; %s is the specification.", a.Name, spec))
+	Doc(fmt.Sprintf("packMoments%s packs a multiple of %d columns; %s is the specification.", a.Name, a.Bytes()/4, spec))
 	dst, x, stride, w := base("dst"), base("x"), Load(Param("stride"), GP64()), base("w")
 	rows, cols, width := Load(Param("w").Len(), GP64()), Load(Param("cols"), GP64()), bytes("width", 2)
 	constant := func(v uint32) VecVirtual {

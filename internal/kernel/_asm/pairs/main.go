@@ -204,13 +204,22 @@ func (k *product) multiply(x Rows, disp int, w []lane) {
 		VPSLLD(Imm(16), l.v, first[i])
 		k.And(k.high, l.v, l.v)
 	}
-	second, v := k.take(1)[0], k.take(1)[0]
+	second := k.take(1)[0]
+	var v VecPhysical // a product
+	if k.Wide {
+		v = k.take(1)[0]
+	}
 	for t := range k.acc {
 		VPBROADCASTD(x.At(t, disp), b)
 		k.And(k.high, b, second)
 		VPSLLD(Imm(16), b, b)
 		for i, l := range w {
 			sum := k.acc[t][l.part]
+			if !k.Wide { // products are exact
+				VFMADD231PS(second, l.v, sum)
+				VFMADD231PS(b, first[i], sum)
+				continue
+			}
 			VMULPS(second, l.v, v)
 			VADDPS(v, sum, sum)
 			VMULPS(b, first[i], v)
