@@ -101,8 +101,17 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	root.SetVersionTemplate("nibble {{.Name}} {{.Version}}\n")
 	out := &checked{w: root.OutOrStdout()}
 	root.SetOut(out)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return coded{flagError(err), exitUsage} })
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return roomToBegin() }
+	unread := false // flags behind one that cannot be
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		unread = true
+		return coded{flagError(err), exitUsage}
+	})
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if f := cmd.Flags().Lookup("output"); f != nil && f.Changed && f.Value.String() == "" {
+			return usagef("--output \"\": want a name")
+		}
+		return roomToBegin()
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		err = out.err
@@ -113,7 +122,11 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		}
 		line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)
-		if asked, _ := cmd.Flags().GetBool("json"); asked && out.n == 0 {
+		asked, has := cmd.Flags().GetBool("json")
+		if has == nil && unread {
+			asked = asked || slices.Contains(os.Args, "--json")
+		}
+		if asked && out.n == 0 {
 			_ = printJSON(cmd, failure(err, line)) // the line above has said it
 		}
 	}

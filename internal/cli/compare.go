@@ -67,6 +67,9 @@ func (o *compareOptions) check() error {
 	if o.greedy < 0 {
 		return usagef("--greedy %d: want a number of tokens, or 0 to leave prompts out", o.greedy)
 	}
+	if o.greedy == 0 && o.prompts != "" {
+		return usagef("--prompts %s: --greedy 0 leaves prompts out", o.prompts)
+	}
 	for name, v := range map[string]float64{"max-kl": o.maxKL, "max-ppl-ratio": o.maxRatio, "min-top1": o.minAgree} {
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return usagef("--%s %g: want a number from 0", name, v)

@@ -69,7 +69,12 @@ func (o *generateOptions) check(cmd *cobra.Command) error {
 	if err := o.sampling.Check(); err != nil {
 		return coded{err, exitUsage}
 	}
-	changed := cmd.Flags().Changed
+	changed, unused := cmd.Flags().Changed, ""
+	for _, name := range []string{"top-k", "top-p", "min-p", "seed"} {
+		if changed(name) {
+			unused = name
+		}
+	}
 	switch {
 	case changed("prompt") && changed("file"):
 		return usagef("--prompt and --file exclude each other")
@@ -77,6 +82,8 @@ func (o *generateOptions) check(cmd *cobra.Command) error {
 		return usagef("--system needs --chat")
 	case o.tokens < 1:
 		return usagef("--tokens %d: want at least 1", o.tokens)
+	case o.sampling.Temperature == 0 && unused != "":
+		return usagef("--%s means nothing at --temperature 0, which takes the likeliest token", unused)
 	case slices.Contains(o.stops, ""):
 		return usagef("--stop \"\": want a string that is not empty")
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -98,6 +100,13 @@ func (o *logitsOptions) input(x *runner) ([]int32, error) {
 func runLogits(cmd *cobra.Command, args []string, o *logitsOptions) error {
 	if err := o.check(); err != nil {
 		return err
+	}
+	if o.out != "" {
+		if info, err := os.Stat(filepath.Dir(o.out)); err != nil {
+			return err
+		} else if !info.IsDir() {
+			return fmt.Errorf("%s: %s is no folder", o.out, filepath.Dir(o.out))
+		}
 	}
 	x, err := o.open(cmd, args)
 	if err != nil {

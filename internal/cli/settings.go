@@ -62,6 +62,9 @@ func (o *quantizeOptions) settings(cmd *cobra.Command, b *build.Build) (s conver
 	if o.checkpointFormat != "gptq" && o.checkpointFormat != "gptq_v2" {
 		return s, usagef("--checkpoint-format %q: want gptq or gptq_v2", o.checkpointFormat)
 	}
+	if changed("checkpoint-format") && o.format != "gptq" {
+		return s, usagef("--checkpoint-format is of --format gptq, not of %s", o.format)
+	}
 	if o.parallel < 1 || o.parallel > 1024 {
 		return s, usagef("--tensor-parallel %d: want 1 to 1024", o.parallel)
 	}
@@ -157,7 +160,9 @@ func (o *quantizeOptions) spec(s convert.Settings, b *build.Build) (quant.Spec, 
 	case "auto":
 		spec.Signed = spec.Zero == quant.Symmetric && loader.DefaultSigned(s.Target)
 	case "on":
-		spec.Signed = spec.Zero == quant.Symmetric
+		if spec.Signed = spec.Zero == quant.Symmetric; !spec.Signed {
+			return spec, usagef("--signed-scale on: the grid of --format %s is asymmetric here; --sym makes it symmetric where the format holds that", o.format)
+		}
 	case "off":
 	default:
 		return spec, usagef("--signed-scale %q: want auto, on or off", o.signed)
