@@ -116,7 +116,11 @@ func (r *Run) calibrate(ctx context.Context) error {
 		c.inputs, replay.Step = replay, c.step
 		return errors.Join(c.layers(first), replay.Close(), calib.RemoveActivations(r.dir.Path()))
 	}
-	c.pass, err = calib.NewPass(r.Source, r.sequences.IDs, calib.PassConfig{Dir: r.dir.Path(), Mode: runtime.A16, Threads: r.Threads,
+	mode := runtime.A16
+	if !r.full() {
+		mode = runtime.A8 // faster, and variances come out alike
+	}
+	c.pass, err = calib.NewPass(r.Source, r.sequences.IDs, calib.PassConfig{Dir: r.dir.Path(), Mode: mode, Threads: r.Threads,
 		Full: r.full(), Drift: r.drifts(), Resume: first > 0, Layer: first, Step: c.step})
 	if err != nil {
 		return err
