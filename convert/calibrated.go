@@ -117,8 +117,8 @@ func (r *Run) calibrate(ctx context.Context) error {
 		return errors.Join(c.layers(first), replay.Close(), calib.RemoveActivations(r.dir.Path()))
 	}
 	mode := runtime.A16
-	if !r.full() {
-		mode = runtime.A8 // faster, and variances come out alike
+	if !r.full() && !r.Calibration.Independent {
+		mode = runtime.A8 // faster, and variances come out alike; a cache is of A16
 	}
 	c.pass, err = calib.NewPass(r.Source, r.sequences.IDs, calib.PassConfig{Dir: r.dir.Path(), Mode: mode, Threads: r.Threads,
 		Full: r.full(), Drift: r.drifts(), Resume: first > 0, Layer: first, Step: c.step})

@@ -122,11 +122,8 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		}
 		line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), line)
-		asked, has := cmd.Flags().GetBool("json")
-		if has == nil && unread {
-			asked = asked || slices.Contains(os.Args, "--json")
-		}
-		if asked && out.n == 0 {
+		f := cmd.Flags().Lookup("json")
+		if f != nil && (f.Value.String() == "true" || unread && slices.Contains(os.Args, "--json")) && out.n == 0 {
 			_ = printJSON(cmd, failure(err, line)) // the line above has said it
 		}
 	}
