@@ -16,13 +16,10 @@ type levels interface {
 // kinds are the panels for types of blocks.
 var kinds = map[gguf.Type]kernel.KBlock{gguf.Q4_K: kernel.Q4K, gguf.Q5_K: kernel.Q5K, gguf.Q6_K: kernel.Q6K, gguf.IQ4_XS: kernel.IQ4XS}
 
-// placeOf is the opposite of kernel.IQ4Levels.
-var placeOf = func() (place [256]uint8) {
-	for i, c := range kernel.IQ4Levels {
-		place[c] = uint8(i)
-	}
-	return place
-}()
+// numbered is a quantized matrix whose codes are those of a list of levels.
+type numbered interface {
+	Numbers(row0, rows int) (*quant.Matrix, error) // Rows with places in the list in place of codes
+}
 
 // levels returns the blocks of a matrix that is to be multiplied by int8 and kept with scales in two levels; nil for others.
 func (l *reader) levels(s *source) levels {

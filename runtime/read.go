@@ -234,11 +234,15 @@ func (s *source) fillPairs() error {
 func (s *source) fillCodes() (misfit []float32, err error) {
 	base := s.row0 / readAhead * readAhead
 	padded := make([]uint8, kernel.PanelRows*s.cols.padded)
+	rowsOf := s.linear.Rows
+	if s.storage == listed {
+		rowsOf = s.linear.(numbered).Numbers
+	}
 	err = strips(s.row0+s.n-base, s.k, func(row, rows int) error {
 		if misfit != nil {
 			return nil
 		}
-		x, err := s.linear.Rows(base+row, rows)
+		x, err := rowsOf(base+row, rows)
 		if err != nil {
 			return err
 		}
@@ -252,11 +256,6 @@ func (s *source) fillCodes() (misfit []float32, err error) {
 			if *part.to, exact = encode(part.from, s.head.Type); !exact {
 				misfit = part.from
 				return nil
-			}
-		}
-		if s.storage == listed {
-			for i, c := range x.Codes {
-				x.Codes[i] = placeOf[c]
 			}
 		}
 		for i := max(0, s.row0-base-row); i < rows; {

@@ -59,6 +59,15 @@ func (t Type) Split(codes []uint8, scales, biases []float32, src []byte) {
 	}
 }
 
+// SplitNumbers is Split for blocks of IQ4_NL, but that codes are the numbers of levels.
+func SplitNumbers(codes []uint8, scales []float32, src []byte) {
+	for i := range scales {
+		block := src[18*i:][:18]
+		scales[i] = getF16(block)
+		splitHalves(codes[32*i:][:32], block[2:])
+	}
+}
+
 // Codes are taken apart eight at a time: what is kept of each byte.
 const (
 	lowFour = 0x0f0f0f0f_0f0f0f0f
@@ -120,8 +129,8 @@ func splitQ5_1(codes []uint8, scales, biases []float32, src []byte) {
 
 func splitQ8_0(codes []uint8, scales, _ []float32, src []byte) {
 	scales[0] = getF16(src)
-	for i, q := range src[2:] {
-		codes[i] = q ^ 0x80 // from −128 on to from 0 on
+	for i := 0; i < 32; i += 8 { // from −128 on to from 0 on
+		binary.LittleEndian.PutUint64(codes[i:], binary.LittleEndian.Uint64(src[2+i:])^0x80808080_80808080)
 	}
 }
 

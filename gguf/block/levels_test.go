@@ -54,3 +54,22 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
+
+// The numbers of levels stand for the codes, under the same scales.
+func TestSplitNumbers(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	const blocks = 5
+	src := make([]byte, blocks*IQ4_NL.Bytes())
+	for i := range src {
+		src[i] = byte(r.Uint32())
+	}
+	codes, scales := make([]uint8, 32*blocks), make([]float32, blocks)
+	IQ4_NL.Split(codes, scales, nil, src)
+	numbers, same := make([]uint8, len(codes)), make([]float32, blocks)
+	SplitNumbers(numbers, same, src)
+	for i, q := range numbers {
+		if int(codes[i])-128 != int(levels[q]) || math.Float32bits(scales[i/32]) != math.Float32bits(same[i/32]) {
+			t.Fatalf("weight %d is level %d under %v, want code %d under %v", i, q, same[i/32], codes[i], scales[i/32])
+		}
+	}
+}

@@ -124,6 +124,15 @@ func (l *linear) raw(row0, rows int) (*quant.Buffer, []byte, error) {
 
 // Rows takes rows apart.
 func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
+	return l.rows(row0, rows, func(m *quant.Matrix, raw []byte) { l.kind.Split(m.Codes, m.Scales, m.Bias, raw) })
+}
+
+// Numbers is Rows for IQ4_NL, but that codes are the numbers of levels.
+func (l *linear) Numbers(row0, rows int) (*quant.Matrix, error) {
+	return l.rows(row0, rows, func(m *quant.Matrix, raw []byte) { block.SplitNumbers(m.Codes, m.Scales, raw) })
+}
+
+func (l *linear) rows(row0, rows int, split func(m *quant.Matrix, raw []byte)) (*quant.Matrix, error) {
 	buffer, raw, err := l.raw(row0, rows)
 	if err != nil {
 		return nil, err
@@ -131,7 +140,7 @@ func (l *linear) Rows(row0, rows int) (*quant.Matrix, error) {
 	defer buffer.Return()
 	s := l.Spec()
 	m := quant.NewMatrix(rows, l.k, s.Bits, s.Group, s.Zero)
-	l.kind.Split(m.Codes, m.Scales, m.Bias, raw)
+	split(m, raw)
 	groups := m.Groups()
 	if err := quant.CheckFinite(l.module, l.tensor.Name, m.Scales, row0, groups); err != nil {
 		return nil, err
